@@ -14,7 +14,7 @@ from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
 from discrete_diffusion.composing.parts import all_choices
 from discrete_diffusion.composing.search_path import written
 from discrete_diffusion.config.files import shipped_config, shipped_files
-from discrete_diffusion.config.renamed_keys import KEYS, with_new_names, without_removed
+from discrete_diffusion.config.renamed_keys import KEYS, with_new_names, with_stand_ins
 
 GROUPS = (
     *("data", "model", "algo", "schedule", "forward_process", "sampling", "optim"),
@@ -85,7 +85,7 @@ def test_new_names_are_those_of_shipped_configs():
     student = {"algo": {"name": "distill", "draw": "exact"}}
     earlier = {"sampling": {"name": "ancestral", "default_steps": 7}}
     assert with_new_names(earlier) == {"sampling": {"name": "ancestral", "steps": 7}}
-    removed = without_removed({"sampling": {"name": "speculative", "temperature": 0.9, "k": 3}})
+    removed = with_stand_ins({"sampling": {"name": "speculative", "temperature": 0.9, "k": 3}})
     assert removed["sampling"] == shipped_config("sampling", "first-hitting") | {"temperature": 0.9}
     assert with_new_names(student) == {"algo": {"name": "distill", "train_on": "all_calls"}}
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.constructors import check_kinds_of, leaves
 from discrete_diffusion.config.files import shipped_config
-from discrete_diffusion.config.renamed_keys import with_new_names, without_removed
+from discrete_diffusion.config.renamed_keys import with_new_names, with_stand_ins
 from discrete_diffusion.config.values import is_a
 from discrete_diffusion.hub import WEIGHTS, published
 from discrete_diffusion.runtime.atomic_files import atomic_write
@@ -360,7 +360,7 @@ def check_schema(info: Any, path: Path) -> None:
     if info["format"] == 1 and isinstance(info.get("config"), Mapping):
         info["config"] = with_new_names(info["config"])
     if isinstance(info.get("config"), Mapping):
-        info["config"] = without_removed(info["config"])
+        info["config"] = with_stand_ins(info["config"])
     # keys of the info and their values
     if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
         raise ValueError(

@@ -99,8 +99,8 @@ CHOICES = {
 """Choices of groups that no checkpoint keeps, with their new names."""
 
 
-def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a config in which another sampler stands in for one that was removed."""
+def with_stand_ins(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a config, with another sampler in place of a removed one."""
     sampling = config.get("sampling")
     if not isinstance(sampling, Mapping) or str(sampling.get("name")) not in REMOVED_SAMPLERS:
         return dict(config)

@@ -252,7 +252,7 @@ def _check_length(network: Any, layout: TokenLayout) -> None:
     """Raise ``ValueError`` if the data is too long for the model."""
     rows, first = getattr(network.config, "max_position_embeddings", None), _first_position(network)
     if rows and rows - first < layout.length:
-        unused = f", the first {first} of which are no positions" if first else ""
+        unused = f", {first} of them reserved" if first else ""
         raise ValueError(
             f"samples of the data have {layout.length} positions, but the model has "
             f"max_position_embeddings={rows}{unused}; set data.length={rows - first} or less"

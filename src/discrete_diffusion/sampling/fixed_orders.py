@@ -268,7 +268,7 @@ class Planned(FixedOrder):
         return found
 
     def _write(self) -> None:
-        """Write the orders of these weights into the last of the files, beside those of others."""
+        """Write all orders of these weights into the last of the files."""
         for file in self.files[-1:]:
             self._chosen = self._kept() | self._chosen
             own = {key: x for key, x in self._chosen.items() if key.startswith(self._weights)}
