@@ -122,7 +122,7 @@ def test_every_id_has_its_position_and_all_rows_are_used(model_type, make_config
     with torch.no_grad():
         rows = backbone(torch.ones(1, 14, dtype=torch.long))[0, :, :NUM_IDS]
     assert (torch.pdist(rows) > 1e-2).all()
-    with pytest.raises(ValueError, match=r"15 positions, .*=16, the first 2 .*data\.length=14"):
+    with pytest.raises(ValueError, match=r"15 positions, .*=16, 2 of .*data\.length=14"):
         made(make_config, {**TEXT, "length": 15}, config=config)
 
 
