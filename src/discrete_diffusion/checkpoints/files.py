@@ -356,11 +356,10 @@ def check_schema(info: Any, path: Path) -> None:
     Values must have the types of ``_SCHEMA`` and, in the config, those of the shipped defaults.
     """
     _check_plain(info, path)
-    # earlier names of keys
-    if info["format"] == 1 and isinstance(info.get("config"), Mapping):
-        info["config"] = with_new_names(info["config"])
+    # earlier names of keys, and samplers that were removed
     if isinstance(info.get("config"), Mapping):
-        info["config"] = with_stand_ins(info["config"])
+        renamed = with_new_names(info["config"]) if info["format"] == 1 else info["config"]
+        info["config"] = with_stand_ins(renamed)
     # keys of the info and their values
     if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
         raise ValueError(

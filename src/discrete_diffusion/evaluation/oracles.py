@@ -46,9 +46,7 @@ class OracleWorld(nn.Module, ABC):
 
     def layout(self) -> TokenLayout:
         """Layout of the sequences: L positions of V ids, and MASK."""
-        support = torch.ones(self.length, self.vocab_size + 1, dtype=torch.bool)
-        support[:, self.vocab_size] = False
-        return TokenLayout(support, mask_id=self.vocab_size)
+        return TokenLayout.flat(self.length, self.vocab_size + 1, mask_id=self.vocab_size)
 
     def algorithm(self) -> TokenAlgorithm:
         """Algorithm with this network, in eval mode: ``mdlm``, or ``udlm`` with ``uniform``."""

@@ -132,9 +132,8 @@ def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
     # each component contracted to its first node, with its open pairs to the others
     open_, connected = graph.open, graph.components
     first = connected.argmax(dim=-1)  # (B, N): the first node of each one's component
-    member = torch.eye(open_.shape[-1], dtype=open_.dtype, device=open_.device)[
-        first
-    ]  # (B, N, N): [i, first_i] = 1
+    nodes = torch.eye(open_.shape[-1], dtype=open_.dtype, device=open_.device)
+    member = nodes[first]  # (B, N, N): [i, first_i] = 1
     contracted = member.mT @ open_ @ member
     contracted = contracted - torch.diag_embed(contracted.diagonal(dim1=1, dim2=2))
     laplacian = torch.diag_embed(contracted.sum(dim=-1)) - contracted

@@ -44,9 +44,7 @@ class Autoregressive(TokenSampler):
 
     def run(self, samples: PartialSamples) -> None:
         # samples with equal columns share their calls
-        patterns, kind = samples.algorithm.layout.is_real(samples.x).unique(
-            dim=0, return_inverse=True
-        )
+        patterns, kind = samples.patterns
         alike = kind == torch.arange(len(patterns), device=kind.device).unsqueeze(1)  # (K, B)
         positions = [samples.free[rows].any(dim=0).nonzero().squeeze(1).tolist() for rows in alike]
         samples.calls.expect(sum(map(len, positions)))

@@ -182,10 +182,11 @@ def sample_in_batches(
     """
     # batches with a seed each
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
-    batches = _rows_by_size(real.sum(dim=1), model.rows_at_once, device)
+    num = real.sum(dim=1)
+    batches = _rows_by_size(num, model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
     # columns computed for each sample, Float[M], by which the time left is told
-    steps, (sizes, kind) = model.steps, real.sum(dim=1).unique(return_inverse=True)
+    steps, (sizes, kind) = model.steps, num.unique(return_inverse=True)
     work = [
         size * min(steps, size) if steps else model.sampler.work(size, model.algorithm)
         for size in sizes.tolist()

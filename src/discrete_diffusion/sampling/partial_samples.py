@@ -156,7 +156,6 @@ LONG = 256
 """Fewest positions for which a GPU waits for the host in every call to compute fewer columns; a
 choice, not measured."""
 
-
 COLUMNS_OF_A_CALL = 256
 """Columns of a small network that take as long as what each further call costs (on a CPU)."""
 
@@ -272,11 +271,13 @@ class PartialSamples:
         """
         if self.known is not None or reason_against_cache(self.algorithm, self.conditions):
             return False
-        return (self._num_patterns - 1) * COLUMNS_OF_A_CALL <= self.x.numel()
+        return (len(self.patterns[0]) - 1) * COLUMNS_OF_A_CALL <= self.x.numel()
 
     @cached_property
-    def _num_patterns(self) -> int:
-        return len(self.algorithm.layout.is_real(self.x).unique(dim=0))
+    def patterns(self) -> tuple[Tensor, Tensor]:
+        """Sets of columns that are not PAD, Bool[K, L], and the set of each sample, Int[B]."""
+        columns = self.algorithm.layout.is_real(self.x)
+        return torch.unique(columns, dim=0, return_inverse=True)
 
     @property
     def blocks(self) -> list[Block]:
