@@ -265,7 +265,8 @@ def _sizes_of_network(config: Mapping[str, Any]) -> dict[str, Any]:
 
 _KEPT = (
     *("seed", "algo", "model", "schedule", "forward_process", "optim"),
-    *("data.batch_size", "data.node_order", "data.symmetry", "callbacks.ema_decay"),
+    *("data.batch_size", "data.node_order", "data.symmetry", "data.random_length"),
+    "callbacks.ema_decay",
     *("trainer.precision", "trainer.gradient_clip_val", "trainer.gradient_clip_algorithm"),
     *("trainer.accumulate_grad_batches", "trainer.limit_train_batches", "trainer.overfit_batches"),
 )
@@ -284,6 +285,7 @@ _UNSET = {
     "trainer.accumulate_grad_batches": 1,
     "trainer.limit_train_batches": 1.0,
     "trainer.overfit_batches": 0,
+    "data.random_length": 0,
     "algo.condition_dropout": 0.0,
     "algo.weighting": "velocity",
     "model.attribute_dropout": 0.3,

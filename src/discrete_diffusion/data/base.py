@@ -69,6 +69,10 @@ class Dataset(ABC):
         """Make a batch of examples; overridden if a sample has several equivalent forms."""
         return examples.batch()
 
+    def training_batch(self, examples: Examples, generator: torch.Generator) -> Batch:
+        """Make a batch of examples as a training step sees them."""
+        return self.augment(examples, generator)
+
     def sizes(self, examples: Examples) -> Tensor:
         """Size of each sample, Int64[M]; it decides the number of real positions."""
         return examples.real.sum(dim=1)

@@ -95,7 +95,7 @@ class BatchStream:
             self._given = given + 1
             number = given * self.world_size + self.rank
             generator = make_generator(self.seed, _AUGMENT_STREAM, number)
-            yield self.dataset.augment(self.examples[self._rows(number)], generator)
+            yield self.dataset.training_batch(self.examples[self._rows(number)], generator)
 
     def _rows(self, number: int) -> Tensor:
         """Row numbers of batch ``number`` of the stream, Int[batch_size]."""

@@ -138,9 +138,9 @@ class Run:
         return self.held_out(num * self.config.data.batch_size * every.world_size, **ranks)
 
     def begin(self) -> None:
-        """Call ``Algorithm.before_first_step`` with training samples, augmented as in training."""
+        """Call ``Algorithm.before_first_step`` with samples as a training step sees them."""
         seed, examples = self.config.seed, self.data.splits["train"]
-        train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
+        train = self.data.training_batch(examples, make_generator(seed, BEGIN_STREAM, 1))
         self.algorithm.before_first_step(train, make_generator(seed, BEGIN_STREAM))
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:

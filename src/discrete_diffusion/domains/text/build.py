@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from discrete_diffusion.config.values import counted
+from discrete_diffusion.config.values import check_share, counted
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text import subwords, token_files, vocabulary
@@ -55,6 +55,13 @@ def complete_text(config: DictConfig) -> None:
         if config.get(key) not in (None, value):
             raise ValueError(f"data.{key}={config[key]}, but the text has {value}; leave it out")
         config[key] = value
+    if cut := config.get("random_length"):
+        check_share("data.random_length", cut)
+        if config.pad_id is None:
+            raise ValueError(
+                f"data.random_length={cut} puts PAD behind cut rows, which these data lack; give "
+                "data=token_files data.pack=pad, or leave data.random_length out"
+            )
 
 
 def build_text(config: DictConfig) -> TextDataset:
@@ -89,7 +96,8 @@ def build_text(config: DictConfig) -> TextDataset:
     for split, part in ids.items():
         if len(part) < layout.length and (len(part) or split != "test"):
             raise _too_short(names[split], len(part), config, fix)
-    return TextDataset(ids, known, layout=layout, source=source)
+    cut = config.get("random_length") or 0
+    return TextDataset(ids, known, layout=layout, source=source, random_length=cut)
 
 
 def build_test_text(config: DictConfig) -> TextDataset:
@@ -196,7 +204,12 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
         fix = "more text, a smaller data.length or another data.split"
     _check_meaning(config, spans)
     source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
-    data = StoredTextDataset(spans, packing, layout=Sequences.of(config).layout(), source=source)
+    data = StoredTextDataset(
+        *(spans, packing),
+        layout=Sequences.of(config).layout(),
+        source=source,
+        random_length=config.get("random_length") or 0,
+    )
     for split, (files, start, stop) in spans.items():
         if len(data.splits[split]) == 0 and (stop > start or split != "test"):
             raise _too_short(f"the {split} split of {files.where}", stop - start, config, fix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.config.values import check_name
-from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.contracts import Batch, BoundEstimate
 from discrete_diffusion.data.base import SPLITS, Examples, ExamplesOnDisk, TokenDataset
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 from discrete_diffusion.domains.text.token_files import TokenFiles
@@ -71,7 +71,9 @@ class TextDataset(TokenDataset):
     padded.
 
     Each window is modelled without the text before it. ``ids``: Int64[N] for each split.
-    ``source``: name of the text in log and metrics. ``num_tokens``: N by split.
+    ``source``: name of the text in log and metrics. ``num_tokens``: N by split. ``random_length``:
+    probability that a training step cuts a row to its first n tokens, n uniform in 1..size (1 % in
+    LLaDA, arXiv 2502.09992); needs PAD. Held-out rows are never cut.
     """
 
     per_split: ClassVar[tuple[str, ...]] = ("splits", "whole", "num_tokens")
@@ -84,8 +86,10 @@ class TextDataset(TokenDataset):
         *,
         layout: TokenLayout,
         source: str,
+        random_length: float = 0,
     ) -> None:
         self.vocabulary, self.layout, self.source = vocabulary, layout, source
+        self.random_length = random_length
         self.splits = {name: self._windows(ids[name]) for name in SPLITS}
         self.whole = self.splits  # kept by a copy with fewer samples
         self.num_tokens = {name: len(ids[name]) for name in SPLITS}
@@ -99,6 +103,17 @@ class TextDataset(TokenDataset):
         x0[: len(ids)] = torch.from_numpy(ids)
         real = torch.arange(num) < len(ids)
         return Examples(*(rearrange(x, "(m l) -> m l", l=length) for x in (x0, real)))
+
+    def training_batch(self, examples: Examples, generator: torch.Generator) -> Batch:
+        batch, pad_id = super().training_batch(examples, generator), self.layout.pad_id
+        if not self.random_length or pad_id is None:
+            return batch
+        # the first n of the tokens of some rows, then PAD
+        cut, share = torch.rand(2, len(batch), generator=generator)
+        sizes = batch.real.sum(dim=1)
+        kept = torch.where(cut < self.random_length, (share * sizes).long() + 1, sizes)
+        real = self.real_positions(kept.minimum(sizes))
+        return replace(batch, x0=batch.x0.where(real, pad_id), real=real)
 
     @cached_property
     def _text_sizes(self) -> dict[str, tuple[int, int]]:
@@ -287,10 +302,16 @@ class StoredTextDataset(TextDataset):
     per_split = ("splits", "num_tokens", "spans")
 
     def __init__(
-        self, spans: Mapping[str, Span], packing: Packing, *, layout: TokenLayout, source: str
+        self,
+        spans: Mapping[str, Span],
+        packing: Packing,
+        *,
+        layout: TokenLayout,
+        source: str,
+        random_length: float = 0,
     ) -> None:
         self.vocabulary, self.layout, self.source = packing.vocabulary, layout, source
-        self.packing, self.spans = packing, dict(spans)
+        self.packing, self.spans, self.random_length = packing, dict(spans), random_length
         # check each file once, even if it has several spans
         for files in {id(files): files for files, _, _ in spans.values()}.values():
             for start, ids in files.pieces():

@@ -63,7 +63,8 @@ def test_blocks_between_bos_and_eos(path):
 
 
 def test_rows_of_a_document_each(path):
-    data = whole(path, pack="pad")
+    data = whole(path, pack="pad", random_length=0.01)
+    assert data.random_length == 0.01
     examples = data.splits["train"]
     rows = [x[real].tolist() for x, real in zip(examples.x0, examples.real, strict=True)]
     expected = [d[k : k + 4] for d in DOCUMENTS for k in range(0, len(d), 4)]
@@ -150,6 +151,7 @@ def test_nanogpts_folder_has_its_splits(tmp_path):
         ({"path": "a.bin", "document_mask": True}, r"document_mask.*data\.eos_id"),
         ({"path": "a.bin", "pack": "wrap_bos_eos", "length": 2}, r"data\.length=2: .*length=3"),
         ({"path": "a.bin", "pack": "pad"}, r"data\.eos_id"),
+        ({"path": "a.bin", "random_length": 0.01}, r"random_length=0\.01 puts PAD.*pack=pad"),
         ({"path": "a.bin", "vocab_size": 9}, r"a\.bin: id 9 at place 3.*0\.\.8"),
         ({"path": "a.bin", "tokenizer": "bpe:300"}, r"data tokenize FILE.*--tokenizer bpe:300"),
         ({"path": "a.bin", "tokenizer": "byte"}, "did you mean 'bytes'"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.data import BatchStream, SplitBatches
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.files import read_text
 from discrete_diffusion.domains import build_data, build_layout, complete_data
@@ -86,6 +87,32 @@ def test_a_character_of_several_bytes_counts_once(tmp_path):
     assert sum(data.text_sizes(split)[1] for split in SPLITS) == 7 * 50
 
 
+def test_training_steps_cut_some_rows_to_random_lengths(numbered):
+    data = built(path=numbered, length=8, batch_size=32, random_length=0.25)
+    whole = built(path=numbered, length=8, batch_size=32)
+    stream = BatchStream(data, batch_size=32, seed=0)
+    batches = [batch for _ in range(20) for batch in stream]
+    # the first tokens of the rows that a stream without cuts has, then PAD
+    uncut = BatchStream(whole, batch_size=32, seed=0)
+    for batch, full in zip(batches, (b for _ in range(20) for b in uncut), strict=True):
+        data.layout.check(batch.x0, batch.real)
+        assert torch.equal(batch.x0[batch.real], full.x0[batch.real])
+    # a quarter of the rows, of uniform lengths; three rows in 32 are cut to all of their tokens
+    sizes = torch.cat([batch.real.sum(dim=1) for batch in batches])
+    shares = torch.bincount(sizes, minlength=9) / len(sizes)
+    assert torch.allclose(shares[1:8], torch.tensor(0.25 / 8), atol=0.015)
+    assert shares[0] == 0
+    # a resumed stream cuts alike, and held-out rows stay whole
+    again = BatchStream(data, batch_size=32, seed=0)
+    again.load_state_dict({"batches": 5})
+    assert torch.equal(next(iter(again)).x0, batches[5].x0)
+    for one, other in zip(
+        *(SplitBatches(each, "val", batch_size=9, seed=0) for each in (data, whole)), strict=True
+    ):
+        assert torch.equal(one.x0, other.x0)
+    assert data.fingerprint() == whole.fingerprint()
+
+
 def test_the_completed_config_needs_no_file(numbered, tmp_path):
     config = text_config(path=numbered, length=16)
     completed = complete_data(config)
@@ -143,6 +170,7 @@ def test_a_file_for_each_split(tmp_path, caplog):
         ({"token_unit": "words"}, "unknown kind of token 'words'"),
         ({"split": [0.9, 0.2, 0.1]}, r"data.split=\[0.9, 0.2, 0.1\]"),
         ({"vocab_size": 9}, "data.vocab_size=9"),
+        ({"random_length": 1.5}, r"data\.random_length=1\.5.*0 and 1"),
         ({"length": 100}, "the val share of .* is 39 characters, .*data.length=100.*data.split"),
     ],
 )
