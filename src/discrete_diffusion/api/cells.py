@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.config.constructors import leaves
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.plugins import import_plugins
-from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import build_data, complete_data, domain_of
@@ -28,6 +26,7 @@ from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.measured_data import held_out_split
 from discrete_diffusion.evaluation.tables import finite_or_none, read_json, write_json
 from discrete_diffusion.runtime.atomic_files import put_aside
+from discrete_diffusion.runtime.devices import hardware
 from discrete_diffusion.runtime.package import __version__
 from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.model import Model
@@ -332,15 +331,3 @@ def measure_cell(
             "hardware": hardware(),
         }
     )
-
-
-def hardware() -> str:
-    """Return a text that names processor, cores, threads of torch and GPU."""
-    # the processor, as Linux or Python names it
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
-    parts = [cpu, counted(cores, "core"), counted(threads, "thread")]
-    return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))

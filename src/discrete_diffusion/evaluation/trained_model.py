@@ -137,8 +137,9 @@ logger = logging.getLogger(__name__)
 class TokenSamples:
     """Samples of tokens.
 
-    ``tokens``: Int[num, L]; ``seconds``: time to sample all; ``trajectory``: states of the first
-    samples, Int[K, at most ``trajectories``, L], or None; others: as in ``SampleOutput``.
+    ``tokens``: Int[num, L]; ``seconds``: time to sample all; ``cpu_seconds``: CPU time of all
+    processes for it; ``trajectory``: states of the first samples, Int[K, at most ``trajectories``,
+    L], or None; others: as in ``SampleOutput``.
     """
 
     tokens: Tensor
@@ -146,6 +147,7 @@ class TokenSamples:
     log_weights: Tensor
     rows: Tensor
     seconds: float
+    cpu_seconds: float
     trajectory: Tensor | None = None
     num_forced: Tensor | None = None
 
@@ -177,7 +179,7 @@ def sample_tokens(
     The samples are a function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where tokens
     are sampled. The log of a single process says what they cost.
     """
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     output = sample_in_batches(
         model,
         real,
@@ -187,6 +189,7 @@ def sample_tokens(
         trajectories=trajectories,
     )
     seconds = time.perf_counter() - start
+    cpu_seconds = sum(model.shard.exchange(time.process_time() - cpu_start))
     assert output.rows is not None
     # tokens sampled, unless a signal ended the sampling
     free = int((real if clamp is None else real & (clamp < 0)).sum())
@@ -198,7 +201,7 @@ def sample_tokens(
             *(calls / len(real), free / calls, columns / free),
         )
     drawn = (output.x0, output.nfe, output.log_weights, output.rows)
-    return TokenSamples(*drawn, seconds, output.trajectory, output.num_forced)
+    return TokenSamples(*drawn, seconds, cpu_seconds, output.trajectory, output.num_forced)
 
 
 def fresh_sizes(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -181,6 +183,20 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
             "BF16, AMX, or BF16 of ARM), which makes it several times slower than float32; take "
             f"{key}=32-true, or a GPU"
         )
+
+
+def hardware() -> str:
+    """Return a text that names processor, cores, threads of torch and GPU."""
+    import torch
+
+    # the processor, as Linux or Python names it
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    cpu = names[0] if names else platform.processor() or platform.machine()
+    counts = {"core": os.cpu_count() or 1, "thread": torch.get_num_threads()}
+    parts = [cpu, *(f"{num} {name}{'s' * (num != 1)}" for name, num in counts.items())]
+    return ", ".join(parts + ([torch.cuda.get_device_name()] if torch.cuda.is_available() else []))
 
 
 def multiplies_bfloat16() -> bool | None:

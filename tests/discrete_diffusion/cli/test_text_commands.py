@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,10 @@ def test_samples_are_judged(text_run, judge, capsys):
         assert f"| {name} |" in table
         assert name in printed
     assert metrics["judge"] == judge
+    # the price of a sample
+    assert f"| cpu_seconds_per_sample | {metrics['cpu_seconds_per_sample']:.4f} |" in table
+    assert 0 < 3 * metrics["cpu_seconds_per_sample"] < time.process_time()
+    assert f"CPU-seconds a sample on {metrics['processor']}" in printed
     assert metrics["num_samples"] == 3
     assert metrics["gen_ppl_real_data"] > 1
     assert Path("judged/samples.txt").read_text().count("- sample ") == 3

@@ -27,6 +27,7 @@ from discrete_diffusion.evaluation.report import Headline, TokenReport
 from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.runtime.devices import hardware
 from discrete_diffusion.runtime.package import install_command
 
 logger = logging.getLogger(__name__)
@@ -172,6 +173,9 @@ def quality_line(scores: Mapping[str, Any]) -> str:
     parts.append(f"repetition {_shown_score(scores['repetition_share'], '.1%')}")
     if "network_calls_per_sample" in scores:
         parts.append(f"{scores['network_calls_per_sample']:g} network calls")
+    if "cpu_seconds_per_sample" in scores:
+        seconds, processor = scores["cpu_seconds_per_sample"], scores["processor"]
+        parts.append(f"{seconds:.3g} CPU-seconds a sample on {processor}")
     return ", ".join(parts)
 
 
@@ -337,8 +341,10 @@ def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvalu
     if judge is not None:
         evaluation.facts["judge"] = judge.name
     samples = evaluation.samples
-    # a line on the samples
+    # the price of a sample, and a line on the samples
     if samples is not None and samples.values:
-        calls = {"network_calls_per_sample": samples.drawn.network_calls}
-        logger.info("%s", quality_line({**samples.values, **calls}))
+        each = samples.drawn.cpu_seconds / len(samples.drawn.tokens)
+        samples.values["cpu_seconds_per_sample"] = each
+        evaluation.facts["processor"] = hardware()
+        logger.info("%s", quality_line(evaluation.metrics()))
     return evaluation
