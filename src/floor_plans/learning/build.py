@@ -65,10 +65,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
-REFERENCE_SEED = (
-    271_828_182  # ``generator_seed`` of generated reference plans; no recipe trains on it
-)
-
+# ``generator_seed`` of generated reference plans; no recipe trains on it
+REFERENCE_SEED = 271_828_182
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """Numbers of generated plans in the reference, and in the pool for floors."""
 
@@ -153,21 +151,11 @@ def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     Raises the readers' errors, such as for a plan of another vocabulary or with too many rooms.
     """
     facts = Facts.of(config, vocab)
-    try:
-        test = _read(config.path, config, vocab, facts)
-    except ValueError as error:
-        if not isinstance(error.__cause__, SizeError):
-            raise
-        skip = "leave such plans out with data.skip_invalid=true"
-        raise too_large(error, f", which the model was trained for; {skip}") from error
+    remedy = ", which the model was trained for; leave such plans out with data.skip_invalid=true"
+    test = _read(config.path, config, vocab, facts, remedy)
     nothing = test[torch.zeros(0, dtype=torch.long)]
     splits = {"train": nothing, "val": nothing, "test": test}
     return DiagramDataset(splits, vocab, node_order=config.node_order, facts=facts)
-
-
-def too_large(error: ValueError, remedy: str) -> ValueError:
-    """Return a reader's ``error`` about too many rooms with another remedy."""
-    return ValueError(f"{str(error).rpartition('; ')[0]}{remedy}")
 
 
 def _generated(
@@ -197,7 +185,7 @@ def _generated(
             lambda: {"facts": facts.plan_facts(plans.to_diagrams(), "pixels").numpy()},
         )
         graphs = replace(graphs, facts=torch.from_numpy(arrays["facts"]))
-    return _split(graphs, config, vocab)
+    return split_by_graph(graphs, vocab, fractions=config.split, seed=config.split_seed)
 
 
 def _from_files(
@@ -213,7 +201,8 @@ def _from_files(
     if config.path is not None:
         if any(paths.values()):
             raise ValueError("give data.path or data.train_path and data.val_path, not both")
-        return _split(_read(config.path, config, vocab, facts), config, vocab)
+        graphs = _read(config.path, config, vocab, facts)
+        return split_by_graph(graphs, vocab, fractions=config.split, seed=config.split_seed)
     if paths["val"] is None:
         raise ValueError("data.train_path needs data.val_path=FILE too")
     splits = {
@@ -227,15 +216,11 @@ def _from_files(
     return {**splits, "train": kept}
 
 
-def _split(
-    diagrams: EncodedGraphs, config: DictConfig, vocab: VocabConfig
-) -> dict[str, EncodedGraphs]:
-    return split_by_graph(diagrams, vocab, fractions=config.split, seed=config.split_seed)
-
-
-def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None) -> EncodedGraphs:
+def _read(
+    path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None, remedy: str = ""
+) -> EncodedGraphs:
     words = vocabulary_named(config.get("relations", DIRECTIONS.name))
-    diagrams = read_plans(path, config, vocab.n_max, words).diagrams
+    diagrams = read_plans(path, config, vocab.n_max, words, remedy).diagrams
     graphs = encode(diagrams, vocab)
     if facts is None or not facts.plan_names:
         return graphs
@@ -247,11 +232,13 @@ def read_plans(
     config: DictConfig | EvaluateRequest,
     max_nodes: int,
     vocabulary: PlanVocabulary | None = None,
+    remedy: str = "",
 ) -> ReadReport:
     """Read the plans of a file with at most ``max_nodes`` rooms, and log their counts.
 
-    ``config``: reading options, of ``data=plans`` or ``evaluate``. Raises the readers' errors, and
-    ``ValueError`` for a file without plans.
+    ``config``: reading options, of ``data=plans`` or ``evaluate``. ``remedy``: end of the message
+    on too many rooms, with ``{}`` for their number. Raises the readers' errors, and ``ValueError``
+    for a file without plans.
     """
     options = ReadOptions(
         skip_invalid=config.skip_invalid,
@@ -262,7 +249,13 @@ def read_plans(
         room_names=config.get("room_names"),
         vocabulary=vocabulary,
     )
-    report = read_report(path, options)
+    try:
+        report = read_report(path, options)
+    except ValueError as error:
+        if not (remedy and isinstance(error.__cause__, SizeError)):
+            raise
+        said = str(error).rpartition("; ")[0]
+        raise ValueError(said + remedy.format(error.__cause__.num_rooms)) from error
     logger.info("%s", report.summary())
     if not report.diagrams:
         raise ValueError(
@@ -303,29 +296,18 @@ def read_measured(
     limits the number of rooms to ``max_nodes`` of the request.
     """
     refuse_features(path)
-    max_nodes, words = request.max_nodes, None
-    if trained_for is not None:
-        max_nodes, words = trained_for.n_max, vocabulary_of_graph(trained_for)
-    try:
-        return read_plans(path, request, max_nodes, words)
-    except ValueError as error:
-        if not isinstance(error.__cause__, SizeError):
-            raise
-        raise too_large(
-            error,
-            f"; allow more with max_nodes={error.__cause__.num_rooms}"
-            if trained_for is None
-            else ", which the model was trained for; leave such plans out with skip_invalid=true",
-        ) from error
+    if trained_for is None:
+        return read_plans(path, request, request.max_nodes, None, "; allow more with max_nodes={}")
+    words = vocabulary_of_graph(trained_for)
+    remedy = ", which the model was trained for; leave such plans out with skip_invalid=true"
+    return read_plans(path, request, trained_for.n_max, words, remedy)
 
 
 def real_data_for_samples(
     request: EvaluateRequest, samples: Sequence[BubbleDiagram]
 ) -> RealDiagrams:
-    """Reference data for samples: ``reference=FILE``, or plans of the embedded generator.
-
-    Raises ``ValueError`` without a reference for ``samples`` without directions.
-    """
+    """Reference data for samples: ``reference=FILE``, or, for samples with directions, plans of the
+    embedded generator; else ``ValueError``."""
     check_reference(request, of_files=True)
     # a reference file, with its training data
     training = None if request.training_data is None else _plans(request.training_data, request)
@@ -370,13 +352,13 @@ def real_data_for_model(
         examples, originals = data.splits[split], decoded.get(split)
         if originals is not None and len(originals) == len(examples):
             return originals
-        return _decoded(examples, vocab)
+        return decode(examples.x0, vocab)
 
     # a file as the test split
     if request.reference is not None:
         check_reference(request, of_files=False)
         own = own_data(trained)
-        reference = known = _plans(request.reference, request, trained_for=vocab)
+        reference = known = _plans(request.reference, request, vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
             {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
@@ -391,27 +373,23 @@ def real_data_for_model(
         on = measured_data(request, trained, remedy="give reference=FILE")
         own = on.data
         known_splits = (on.split,) if on.changes else SPLITS
-        decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
+        decoded = {each: decode(own.originals(each).x0, vocab) for each in known_splits}
         reference = with_images(own, on.split)
         known = list(chain.from_iterable(decoded.values()))
     # training data, for novelty
     training = None
     if request.training_data is not None:
-        training = _plans(request.training_data, request, trained_for=vocab)
+        training = _plans(request.training_data, request, vocab)
     elif own is not None:
         training = with_images(own, "train") or None
     measured = some_held_out(request, on.data, on.split)
     if measured is not on.data:
-        reference = _decoded(measured.splits[on.split], vocab)
+        reference = decode(measured.splits[on.split].x0, vocab)
     num = len(on.data.splits[on.split])
     return RealDiagrams(on.name, reference, training, known, num, on)
 
 
 def _plans(
-    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
+    path: str, request: EvaluateRequest, trained_for: VocabConfig | None = None
 ) -> list[BubbleDiagram]:
     return list(read_measured(path, request, trained_for=trained_for).diagrams)
-
-
-def _decoded(examples: Examples, vocab: VocabConfig) -> list[BubbleDiagram]:
-    return decode(examples.x0, vocab) if len(examples) else []
