@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from discrete_diffusion.config import unknown_name
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.files.fields import (
+    ROOM_WORDS,
     DiagramError,
     checked_box,
     is_numbered_bedroom,
@@ -78,47 +79,9 @@ class CodeTable:
         return self.known[code] + own if code in self.known else None
 
 
-_TABLES = (
-    CodeTable(OUR_TABLE, dict(enumerate(ROOM_TYPES))),
-    CodeTable(
-        name="housegan",
-        rooms={
-            1: "LivingRoom",
-            2: "Kitchen",
-            3: BEDROOM,
-            4: "Bathroom",
-            6: "Storage",
-            7: "Balcony",
-            8: "Entrance",
-            9: "DiningRoom",
-            10: "Storage",
-        },
-        own_names={6: "closet", 8: "corridor", 10: "laundry room"},
-        untyped={5: "a room that is missing"},
-    ),
-    CodeTable(
-        name="houseganpp",
-        rooms={
-            1: "LivingRoom",
-            2: "Kitchen",
-            3: BEDROOM,
-            4: "Bathroom",
-            5: "Balcony",
-            6: "Entrance",
-            7: "DiningRoom",
-            8: "StudyRoom",
-            10: "Storage",
-        },
-        doors={15: "front-door", 17: "interior-door"},
-        untyped={16: "a room of unknown type"},
-    ),
-    CodeTable(
-        name="coarse",
-        rooms=dict(enumerate(("LivingRoom", BEDROOM, "Kitchen", "Bathroom", "Balcony", "Storage"))),
-    ),
-)
-
-CODE_TABLES = {table.name: table for table in _TABLES}
+CODE_TABLES = {OUR_TABLE: CodeTable(OUR_TABLE, dict(enumerate(ROOM_TYPES)))} | {
+    name: CodeTable(name, **facts) for name, facts in ROOM_WORDS["code_tables"].items()
+}
 """``rplan``: RPLAN and Graph2Plan; ``housegan``: House-GAN (arXiv 2003.06988); ``houseganpp``:
 House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans."""
 

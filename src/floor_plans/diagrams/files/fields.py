@@ -28,32 +28,8 @@ from floor_plans.diagrams.vocabulary import (
     PlanVocabulary,
 )
 
-_WORDS = {
-    "LivingRoom": "living, lounge, sitting room, family room, drawing room",
-    "MasterRoom": "master, master bedroom, main bedroom, primary bedroom, principal bedroom",
-    "Kitchen": "kitchenette",
-    "Bathroom": "bath, WC, toilet, restroom, washroom, lavatory, shower, shower room, powder room",
-    "DiningRoom": "dining, dining area",
-    "ChildRoom": "child, child bedroom, children room, children's room, kid's room, nursery",
-    "StudyRoom": "study, office, home office, workroom",
-    "SecondRoom": "second bedroom, secondary bedroom",
-    "GuestRoom": "guest, guest bedroom",
-    "Balcony": "terrace, loggia, veranda",
-    "Entrance": "entry, entryway, entrance hall, foyer, lobby, vestibule, corridor, hallway",
-    "Storage": "store, storeroom, storage room, closet, laundry, laundry room, utility, pantry",
-}
-"""Words for each room type. A corridor is an Entrance, a closet and a laundry room are Storage, as
-in the table of House-GAN."""
-
-_SEVERAL = {
-    "bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
-    "bed": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
-    "hall": ("LivingRoom", "Entrance"),
-    "walk-in": ("Wall-in", "Storage"),
-    "walk-in closet": ("Wall-in", "Storage"),
-}
-"""Words that may mean several room types: the largest bedroom of a plan is its MasterRoom, and a
-hall is an entrance or a living room."""
+# words for room types, words that may mean several, and tables of codes
+ROOM_WORDS = yaml.safe_load(Path(__file__).with_name("room_words.yaml").read_text(encoding="utf-8"))
 
 
 def plain(word: str) -> str:
@@ -64,8 +40,8 @@ def plain(word: str) -> str:
 _NUMBERED = ("bedroom", "bed")
 _DIGITS = "0123456789"
 
-_MEANT = {plain(word): name for name, words in _WORDS.items() for word in words.split(", ")}
-_MAY_MEAN = {plain(word): names for word, names in _SEVERAL.items()}
+_MEANT = {plain(word): name for name, words in ROOM_WORDS["words"].items() for word in words}
+_MAY_MEAN = {plain(word): names for word, names in ROOM_WORDS["may_mean"].items()}
 
 
 def room_type_of(word: str, names: Collection[str]) -> str | None:
@@ -130,7 +106,7 @@ def inverse_relation(relation: int) -> int:
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
     """Code of a room type in ``vocabulary``, or in any vocabulary if None is given.
 
-    ``value``: a name or an unambiguous word (see ``everyday_names``), also with a number, or
+    ``value``: a name or an unambiguous word (see ``room_words.yaml``), also with a number, or
     RPLAN's code 0..12. Raises ``DiagramError`` for other values.
     """
     codes = _ROOM_CODES
