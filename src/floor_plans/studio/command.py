@@ -29,11 +29,12 @@ def _run(options: argparse.Namespace) -> None:
     from floor_plans.studio.guards import JsonLines, PromptProtocol
 
     # load the model, and start the processes that share it
+    workers = options.workers or torch.get_num_threads()  # one per core
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
     model = options.load(options.checkpoint, plugins=plugins)
-    app = create_app(model, token=options.token, workers=options.workers)
+    app = create_app(model, token=options.token, workers=workers)
     app.state.studio.start_workers()
     # log in JSON lines, then serve
     handler = logging.StreamHandler()
@@ -69,10 +70,9 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
     if not 0 < options.port < 2**16:
         raise ValueError(f"port={options.port}: expected a number from 1 to 65535")
-    if options.threads is not None and options.threads < 1:
-        raise ValueError(f"threads={options.threads}: expected at least 1")
-    if options.workers < 1:
-        raise ValueError(f"workers={options.workers}: expected at least 1")
+    for name, number in (("threads", options.threads), ("workers", options.workers)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name}={number}: expected at least 1")
     # access from other machines needs a token
     token = options.token or ""
     if not token.isprintable() or token != token.strip():

@@ -86,12 +86,8 @@ class Studio:
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
-        """Start the processes and load their libraries, before the first request."""
-        # a first task for every process
-        for _ in range(self.workers.num):
-            self.realising.submit(
-                partial(self.workers.run, load_model, self.pickled, lambda: False)
-            )
+        """Start a process of each kind and load its libraries, before the first request."""
+        self.realising.submit(partial(self.workers.run, load_model, self.pickled, lambda: False))
         check = (_PAIR, self.model.vocab.n_max, self.model.words)
         self.checking.submit(partial(self.checks.run, answer_check, check, lambda: False))
         self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))

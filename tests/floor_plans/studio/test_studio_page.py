@@ -322,6 +322,16 @@ def test_the_keyboard_suffices(page):
     page.wait(lambda: len(page.all("#rooms li")) == 1)
 
 
+def test_the_page_says_when_the_studio_answers_again(page):
+    page.open()
+    page.add("LivingRoom")
+    page.run("window.there = fetch; window.fetch = () => Promise.reject()")
+    page.find("complete").click()
+    page.wait(lambda: "does not answer" in page.said)
+    page.run("window.fetch = window.there")
+    page.wait(lambda: "answers again" in page.said)
+
+
 def test_a_brief_is_built_and_answered(page):
     page.open()
     page.find("tab-brief").click()
@@ -332,6 +342,8 @@ def test_a_brief_is_built_and_answered(page):
     page.find("answer").click()
     page.wait(lambda: "diagrams that meet the brief" in page.said, 120)
     assert len(page.all("#cards li")) == 4
+    page.find("most-rooms").send_keys(Keys.BACKSPACE, "99", Keys.TAB)
+    page.wait(lambda: "at most 8 rooms" in page.said)
     page.choose("#counts select", 0, "exactly")
     page.all("#counts input")[0].send_keys(Keys.BACKSPACE, "20", Keys.TAB)
     page.wait(lambda: page.all("#counts li.wrong"))

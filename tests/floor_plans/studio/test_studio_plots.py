@@ -54,6 +54,11 @@ def lengths(page: Page) -> list[float]:
 
 def test_a_plot_is_drawn_dragged_typed_and_taken_back(page):
     page.open()
+    page.find("tab-plot").click()
+    view = page.find("plot-board").get_attribute("viewBox")
+    page.click_plot(6, 5)
+    assert page.find("plot-board").get_attribute("viewBox") == view  # the corner stays there
+    page.undo()
     draw_plot(page)
     assert lengths(page) == [11, 9, 11, 9]
     assert page.find("plot-said").text.startswith("99.0 m²")

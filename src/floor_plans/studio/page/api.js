@@ -22,12 +22,27 @@ export class Unanswered extends Error {}
 /** Was ended by the person who began it. */
 export class Cancelled extends Error {}
 
+let isAway = false;
+
+/** Look until the studio answers again; the event "studio-back" tells the page. */
+async function awaitReturn() {
+  if (isAway) return;
+  isAway = true;
+  while (isAway) {
+    await new Promise((done) => setTimeout(done, 3 * EVERY));
+    isAway = await fetch("healthz").then(({ ok }) => !ok, () => true);
+  }
+  dispatchEvent(new Event("studio-back"));
+}
+
 async function sent(path, body, { signal, method = body === undefined ? "GET" : "POST" } = {}) {
   let answer;
   try {
     answer = await fetch(`api/${path}`, { method, headers, signal, body: body && JSON.stringify(body) });
   } catch {
-    throw signal?.aborted ? new Cancelled() : new Unanswered(t("no-answer"));
+    if (signal?.aborted) throw new Cancelled();
+    awaitReturn();
+    throw new Unanswered(t("no-answer"));
   }
   if (!answer.ok) {
     const { error } = await answer.json().catch(() => ({ error: t("failed", { status: answer.status }) }));

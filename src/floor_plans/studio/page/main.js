@@ -361,8 +361,20 @@ async function begin() {
   say(...sentence);
   $("model").textContent = t("model", { backbone: model.backbone, n: model.most_rooms });
   changePanel.open(isAsked(state.now.changes) || Boolean(searches.job?.near));
+  goOn();
+}
+
+/** A search that was begun and whose answer did not come. */
+function goOn() {
   if (searches.job?.near) nearestPlan(searches.job);
   else if (searches.job) makePlans(null, searches.job);
 }
+
+addEventListener("studio-back", () => {
+  if (!words) return location.reload(); // it was not there when the page began
+  say(t("answers-again"));
+  check();
+  goOn();
+});
 
 begin();

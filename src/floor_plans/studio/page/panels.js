@@ -4,6 +4,7 @@ import { relationSeen } from "./board.js";
 import { key } from "./document.js";
 import { $, choice, made, pill, refill, remover, spoken } from "./elements.js";
 import { t } from "./labels.js";
+import { say } from "./working.js";
 
 /** Names of rooms, numbered where a type has several. */
 export function roomNames(rooms, words) {
@@ -108,6 +109,7 @@ export class BriefPanel {
       $(id).addEventListener("change", ({ target }) => this.#change((brief) => {
         brief[name] = Math.min(mostRooms, Math.max(1, Math.round(Number(target.value) || 1)));
         if (brief.least > brief.most) brief[name === "least" ? "most" : "least"] = brief[name];
+        if (Number(target.value) > mostRooms) say(t("too-many-rooms", { n: mostRooms }), true);
       }));
     }
   }

@@ -9,7 +9,7 @@ import {
 } from "./plot.js";
 
 const EDGE = 2.2; // metres around the plot
-const EMPTY_VIEW = [-1, -1, 16, 12]; // x, y, width, height
+const OPEN = [[1.2, 1.2], [12.8, 8.8]]; // seen until the outline is closed, so that a corner stays where it was clicked
 const HIT = 0.6; // metres from a corner or a side that a click still means it
 const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -212,10 +212,9 @@ export class PlotPanel {
   }
 
   #view(corners) {
-    const seen = this.picture ? [...corners, [0, 0], this.#traced] : corners;
-    if (!seen.length) return EMPTY_VIEW;
+    const seen = [...corners, ...(this.state.now.plot.closed ? [] : OPEN), ...(this.picture ? [[0, 0], this.#traced] : [])];
     const [low, high] = [Math.min, Math.max].map((most) => [0, 1].map((axis) => most(...seen.map((point) => point[axis]))));
-    const size = [0, 1].map((axis) => Math.max(high[axis] - low[axis] + 2 * EDGE, this.state.now.plot.closed ? 0 : EMPTY_VIEW[axis + 2]));
+    const size = [0, 1].map((axis) => high[axis] - low[axis] + 2 * EDGE);
     return [low[0] - EDGE, low[1] - EDGE, ...size];
   }
 

@@ -30,8 +30,8 @@ export async function begun(state, wish, seed) {
 async function answerOf(search, { signal, ended }) {
   const heard = ({ status, place, done, total }) => {
     tellProgress(done, total);
-    if (status === "waiting" && place) say(t("waiting", { place }));
-    else say(total > 1 ? t("job-progress", { done, total }) : t(status === "working" && !total ? "job-sampling" : "looking"));
+    if (status === "waiting") say(t(place ? "waiting" : "waiting-next", { place }));
+    else say(total > 1 ? t("job-progress", { done, total }) : t(total ? "looking" : "job-sampling"));
   };
   try {
     const answer = await jobAnswer(search.job, heard, { signal });
