@@ -32,7 +32,7 @@ _SIZES = {
     **dict.fromkeys(("d_model", "d_pair", "hidden_size", "cond_dim", "latent_dim"), Count),
     **dict.fromkeys(("embedding_dim", "frequency_embedding_size", "channels", "groups"), Count),
     **dict.fromkeys(("attention_heads", "latent_seq_len", "prefix_len", "pool_layers"), Count),
-    **dict.fromkeys(("walk_length", "parameters", "counted_at"), Count),
+    **dict.fromkeys(("walk_length", "parameters", "counted_at", "lora_rank"), Count),
     "dropout": Annotated[float, Bounds(least=0, most=1)],
 }
 """Types of keys of ``model``, the same for every network."""

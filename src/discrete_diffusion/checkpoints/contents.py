@@ -60,7 +60,7 @@ from discrete_diffusion.domains.registry import domain_of, get_domain
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.hub import original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.registry import BACKBONES
+from discrete_diffusion.models.registry import BACKBONES, config_reader
 from discrete_diffusion.noise_schedules.registry import SCHEDULES
 from discrete_diffusion.runtime.package import __version__
 from discrete_diffusion.sampling.registry import SAMPLERS
@@ -192,7 +192,7 @@ def _unchecked_contents(path: str | Path, of_folder: str = BEST) -> Contents:
 def _without_sources(config: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a config so that nothing is fetched, nor read from a folder whose config it has."""
     copied: dict[str, Any] = _disable_downloads(config)
-    if copied["model"].get("config") is not None:
+    if copied["model"].get("config") is not None and config_reader(copied) is not None:
         copied["model"]["path"] = None
     return copied
 

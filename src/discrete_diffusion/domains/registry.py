@@ -22,6 +22,7 @@ from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 from discrete_diffusion.config.values import check_name, unknown_name
 from discrete_diffusion.domains.commands import Option
 from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
+from discrete_diffusion.models.registry import config_reader
 from discrete_diffusion.runtime.inputs import FileKind, register_kinds
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ def complete_data(config: DictConfig) -> DictConfig:
     """Complete a config with keys that follow from the data, such as the number of features.
 
     If ``model.features`` is null, it gets the features of a partial graph that a network can read;
-    ``model.config`` gets the ``config.json`` in ``model.path``. Call this before anything is built
-    from the config; a checkpoint holds the completed config.
+    ``model.config`` gets the description in ``model.path`` if the backbone reads one. Call this
+    before anything is built from the config; a checkpoint holds the completed config.
     Returns the config itself if it is complete, else a copy.
     """
     completed = deepcopy(config)
@@ -161,10 +162,8 @@ def complete_data(config: DictConfig) -> DictConfig:
     domain.complete(completed.data)
     if "features" in model and model["features"] is None and domain.graph_features:
         model["features"] = [*domain.graph_features]
-    if "config" in model and model.get("path") is not None:
-        from discrete_diffusion.models.transformers_backbone import read_network_config
-
-        model["config"] = read_network_config(model["path"], download=model["download"])
+    if model.get("path") is not None and (read := config_reader(completed)) is not None:
+        model["config"] = read(model["path"], download=model.get("download", False))
     return config if completed == config else completed
 
 

@@ -52,6 +52,7 @@ class BackboneSpec:
     conditions: tuple[str, ...] | None = None
     default_model: str | Mapping[str, Any] | None = None
     graph: bool = False
+    read_config: Callable[..., str] | None = None
 
     @property
     def preset(self) -> str | None:
@@ -72,6 +73,7 @@ def register_backbone(
     conditions: tuple[str, ...] | None = None,
     default_model: str | Mapping[str, Any] | None = None,
     graph: bool = False,
+    read_config: Callable[..., str] | None = None,
 ) -> Callable[[Builder], Builder]:
     """Make a builder known by name, as a decorator; the other arguments describe its network.
 
@@ -90,6 +92,9 @@ def register_backbone(
         default_model: the model preset it takes if none is chosen: its name, or its keys, which
             ``model.KEY=`` then changes.
         graph: whether it reads graphs, data with a ``VocabConfig``, and nothing else.
+        read_config: function ``(path, download=...)`` that returns ``model.config``, the text
+            that describes the network in ``model.path``. Training keeps it, and a checkpoint is
+            read without the path.
 
     Returns:
         The decorator, which returns the builder unchanged.
@@ -107,7 +112,7 @@ def register_backbone(
     def register(builder: Builder) -> Builder:
         BACKBONES.register(name)(builder)
         named = None if conditions is None else tuple(conditions)
-        spec = BackboneSpec(name, state, causal, named, default_model, graph)
+        spec = BackboneSpec(name, state, causal, named, default_model, graph, read_config)
         _REGISTERED[name] = (builder, spec)
         return builder
 
@@ -126,6 +131,13 @@ def backbone_spec(name: str) -> BackboneSpec:
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
         return BackboneSpec(name)
     return spec
+
+
+def config_reader(config: Mapping[str, Any]) -> Callable[..., str] | None:
+    """``read_config`` of the backbone of a config; None without one, or for an unknown name."""
+    name = str((config.get("algo") or {}).get("backbone"))
+    known = name in BACKBONES.builders or name in BACKBONES.names()
+    return backbone_spec(name).read_config if known else None
 
 
 def default_models() -> dict[str, dict[str, Any]]:
@@ -259,4 +271,8 @@ _register_built_in(
     default_model="dit_small",
 )
 _register_built_in("my-transformer", default_model="my_transformer_small")
-_register_built_in("transformers", default_model="transformers")
+_register_built_in(
+    "transformers",
+    default_model="transformers",
+    read_config=LazyEntry("discrete_diffusion.models.transformers_backbone:read_network_config"),
+)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +17,7 @@ from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.hub import read_pretrained, transformers_library
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.runtime.package import install_command
 
 _LEAST_SHARE = 0.9
 """Smallest share of a pretrained model's ids that the data may have; some have more rows than their
@@ -152,17 +154,20 @@ def build_language_model(
     download: bool = False,
     pretrained: bool = True,
     shift: bool | None = None,
+    lora_rank: int | None = None,
 ) -> TransformersBackbone:
     """Build a backbone for the ids of ``layout``: the model in ``path``, or one of random weights.
 
     ``config``: content of a ``config.json``, which replaces the sizes. ``download``: if true,
     ``path`` may be a name on the Hugging Face hub. ``pretrained``: False takes the sizes in
-    ``path`` and random weights. ``shift``: None is True for causal models.
+    ``path`` and random weights. ``shift``: None is True for causal models. ``lora_rank``: rank of
+    what is trained, see ``add_lora``; None trains all weights.
 
     In a pretrained model MASK starts as its own mask token, or else as the mean of all ids.
 
-    Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
-    the kind of model is not known, or the data has other ids or longer samples than the model.
+    Raises ``ValueError`` if ``transformers``, or ``peft`` for ``lora_rank``, is not installed,
+    nothing can be read from ``path``, the kind of model is not known, or the data has other ids or
+    longer samples than the model.
     """
     library = transformers_library("algo.backbone=transformers is built")
     # the config of the model: of the folder, of a checkpoint, or of the preset
@@ -196,7 +201,43 @@ def build_language_model(
         network = kind.from_config(read, dtype=torch.float32, trust_remote_code=False)
     _check_length(network, layout)
     shift = causal if shift is None else shift
-    return TransformersBackbone(network, shift=shift, pad_id=layout.pad_id)
+    backbone = TransformersBackbone(network, shift=shift, pad_id=layout.pad_id)
+    if lora_rank is not None:
+        add_lora(backbone, lora_rank, mask_id=layout.mask_id)
+    return backbone
+
+
+def add_lora(backbone: TransformersBackbone, rank: int, *, mask_id: int) -> None:
+    """Freeze a backbone but for matrices of low rank next to its linear layers, and MASK's row.
+
+        W x -> W x + B A x,    A (rank, D_in),    B (D_out, rank), 0 at first
+
+    The output layer stays as it is (arXiv 2106.09685). The library ``peft`` adds the matrices.
+    Raises ``ValueError`` if it is not installed.
+    """
+    try:
+        import peft
+    except ImportError as error:
+        raise ValueError(
+            f"model.lora_rank={rank} is trained by peft, which is not installed; "
+            f"{install_command('peft')}"
+        ) from error
+    # frozen weights, the row of MASK, and matrices; the head has left the network
+    network = backbone.network
+    backbone.requires_grad_(False)
+    network.config.tie_word_embeddings = False
+    table = network.get_input_embeddings()
+    name = next(name for name, module in network.named_modules() if module is table)
+    options = peft.LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        target_modules="all-linear",
+        fan_in_fan_out=any(type(each).__name__ == "Conv1D" for each in network.modules()),
+        trainable_token_indices={name: [mask_id]},
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
+        backbone.network = peft.get_peft_model(network, options).get_base_model()
 
 
 def read_network_config(path: str, *, download: bool = False) -> str:

@@ -369,7 +369,9 @@ def _write_config(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoi
     # data, model, length of an epoch, reduced measurements
     logger.info("data: %s", built.data.summary())
     num = f"{built.algorithm.num_parameters:,}"
-    logger.info("%s with %s, %s parameters", config.algo.name, config.algo.backbone, num)
+    trained = sum(p.numel() for p in built.algorithm.parameters() if p.requires_grad)
+    share = f", {trained:,} of them trained" * (trained < built.algorithm.num_parameters)
+    logger.info("%s with %s, %s parameters%s", config.algo.name, config.algo.backbone, num, share)
     if features := (config.get("model") or {}).get("features"):
         logger.info("model.features=[%s], of the graph revealed so far", ", ".join(features))
     _announce_steps(built, trainer)

@@ -8,12 +8,14 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from discrete_diffusion.config.files import presets_of, shipped_files
+from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     BackboneSpec,
     available_backbones,
     backbone_spec,
     build_backbone,
+    config_reader,
     register_backbone,
 )
 
@@ -31,6 +33,19 @@ def test_decorated_builder_is_found_with_its_spec(make_config):
     assert backbone_spec("toy") == BackboneSpec("toy", "tokens", True, ("group_idxs",), "toy_small")
     assert "toy" in available_backbones()
     assert build_backbone(make_config("toy", None), 28).num_embeddings == 28
+
+
+def test_a_path_is_read_only_by_a_backbone_that_registers_how(make_config):
+    register_backbone("reads", read_config=lambda path, download: f"read from {path}")(build_toy)
+    register_backbone("other")(build_toy)
+    configs = []
+    for name in ("reads", "other"):
+        config = make_config(name, None)
+        config.model = {"path": "here", "config": "own"}
+        configs.append(complete_data(config))
+    assert [config.model["config"] for config in configs] == ["read from here", "own"]
+    readers = [config_reader(config) is not None for config in configs]
+    assert readers == [True, False]
 
 
 def test_assigned_builder_works_with_any_preset_and_has_the_default_spec(make_config):

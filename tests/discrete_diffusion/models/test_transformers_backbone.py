@@ -163,15 +163,42 @@ def test_a_network_conditioned_on_t_is_refused():
         build_algorithm(composed("train", words_of()))
 
 
-def run(kind: str, *more: str) -> None:
-    """Three steps of the page's command, on a text of words, in this folder."""
+def test_lora_trains_small_matrices_and_the_row_of_mask(kind, tmp_path, make_config):
+    pytest.importorskip("peft")
+    path, x = save(kind, tmp_path), ids()
+    whole, backbone = made(make_config, path=path), made(make_config, path=path, lora_rank=2)
+    assert torch.equal(backbone(x)[..., :NUM_IDS], whole(x)[..., :NUM_IDS])
+    assert type(backbone.head) is type(whole.head)
+    x[:, 0] = TEXT["mask_id"]
+    backbone(x)[..., :NUM_IDS].logsumexp(dim=-1).sum().backward()
+    trained = {name: p for name, p in backbone.named_parameters() if p.requires_grad}
+    rows = [p for name, p in trained.items() if "lora_" not in name]
+    assert [row.shape for row in rows] == [(1, SIZES["hidden_size"])]
+    assert rows[0].grad.any()
+    assert {2} == {min(p.shape) for name, p in trained.items() if "lora_" in name}
+    assert all(p.grad is not None for p in trained.values())
+    # sizes are counted without memory, and by the network of a checkpoint
+    with torch.device("meta"):
+        again = made(make_config, path=path, pretrained=False, lora_rank=2)
+    shapes = [{k: v.shape for k, v in each.state_dict().items()} for each in (again, backbone)]
+    assert shapes[0] == shapes[1]
+
+
+def test_without_peft_the_extra_is_named(make_config, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ValueError, match=r"lora_rank=2 .*not installed; .*\[peft\]"):
+        made(make_config, lora_rank=2)
+
+
+def run(kind: str, *more: str, command: int = 0) -> None:
+    """Three steps of a command of the page, on a text of words, in this folder."""
     save(kind, Path("gpt2"))
     Path("file.txt").write_text(" ".join(f"w{k % 30}" for k in range(2000)))
     lines = (DOCS / "text.md").read_text().splitlines()
-    (command,) = [line.split() for line in lines if "algo.backbone=transformers" in line][:1]
+    words = [line.split() for line in lines if "algo.backbone=transformers" in line][command]
     few = ["data.length=8", "trainer.max_steps=3", "eval.num_samples=2", "eval.num_held_out=4"]
     few += ["eval.noise_samples=1", "threads=1", "logger=none", "trainer.log_every_n_steps=1"]
-    main([*command[1:], *few, *more])
+    main([*words[1:], *few, *more])
 
 
 @pytest.mark.slow
@@ -201,6 +228,27 @@ def test_a_run_goes_on_without_the_folder(tmp_path, monkeypatch):
     main(["train", "resume=runs/gpt2", "trainer.max_steps=5", "hydra.run.dir=runs/gpt2"])
     metrics = json.loads(Path("runs/gpt2/metrics.json").read_text())
     assert metrics["steps"] == 5
+
+
+@pytest.mark.slow
+def test_a_run_of_lora_keeps_frozen_weights_and_goes_on_without_the_folder(tmp_path, monkeypatch):
+    pytest.importorskip("peft")
+    monkeypatch.chdir(tmp_path)
+    run("gpt2", "callbacks.ema_decay=0.5", "optim.lr=0.1", command=1)
+    before = transformers.GPT2LMHeadModel.from_pretrained("gpt2").state_dict()
+    shutil.rmtree("gpt2")
+    words = ["trainer.max_steps=5", "hydra.run.dir=runs/lora"]
+    main(["train", "resume=runs/lora", *words])
+    averaged, last = (load("runs/lora", ema=ema).backbone.state_dict() for ema in (True, False))
+    num_frozen = 0
+    for name, value in averaged.items():
+        own = before.get(name.removeprefix("network.").replace(".base_layer", ""))
+        if own is not None and own.shape == value.shape:
+            num_frozen += 1
+            assert torch.equal(value, own)
+        moved = "lora_" in name or "trainable" in name
+        assert torch.equal(value, last[name]) != moved
+    assert num_frozen > 10
 
 
 @pytest.mark.parametrize(
