@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.yaml_nodes import Source
@@ -70,6 +71,11 @@ class Kind:
         """Build the kind from the names of room types, or from the name of a group."""
         names = ROOM_GROUPS.get(types[0], types) if len(types) == 1 else types
         return cls(" or ".join(types), frozenset(map(ROOM_TYPES.index, names)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the room types."""
+        return tuple(ROOM_TYPES[code] for code in sorted(self.types))
 
 
 class Quantity(StrEnum):
@@ -150,23 +156,80 @@ Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
 
 
 @dataclass(frozen=True)
-class PlanFacts:
-    """Facts of a floor plan that are not in its diagram, for a model conditioned on plans.
+class AreaRule:
+    """Bounds on the square metres of every room of a kind, without its walls."""
 
-    In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
-    in order, the middle of the ``front_door``; ``north`` in degrees clockwise from up, for the
-    solver alone. None for a fact that is not stated.
+    kind: Kind
+    least: float
+    most: float | None
+    source: Source = field(default=Source(), compare=False)
+
+
+Pairs = tuple[tuple[Kind, Kind], ...]
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """Facts of a floor plan that are not in its diagram; None if not stated.
+
+    For the solver and a model conditioned on plans, in metres, y downwards: ``area`` of the floor
+    in square metres, the corners of the ``outline`` in order, the middle of the ``front_door``. For
+    the solver alone: ``north`` in degrees clockwise from up, ``areas`` of rooms, pairs of kinds
+    with a door (``doors``), without any (``no_door``) and without a wall (``open``) between them,
+    the kinds that need daylight (``light``), and whether a wheelchair can be used (``accessible``).
     """
 
     area: float | None = None
     outline: tuple[Point, ...] | None = None
     front_door: Point | None = None
     north: float | None = None
+    areas: tuple[AreaRule, ...] | None = None
+    doors: Pairs | None = None
+    no_door: Pairs | None = None
+    open: Pairs | None = None
+    light: tuple[Kind, ...] | None = None
+    accessible: bool | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the facts that are stated."""
         return tuple(name for name, value in vars(self).items() if value is not None)
+
+    @property
+    def most_area(self) -> float:
+        """Square metres that all rooms have at most: the area, or that of the outline; or inf."""
+        if self.area is not None:
+            return self.area
+        if self.outline is None:
+            return inf
+        corners = zip(self.outline, self.outline[1:] + self.outline[:1], strict=True)
+        return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in corners)) / 2
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for each fact on rooms and doors, and one for all others."""
+        for rule in self.areas or ():
+            bounds = f"at least {rule.least:g}"
+            if rule.most is not None:
+                bounds = f"{rule.least:g} to {rule.most:g}"
+            yield f"Every {_word(rule.kind)} has {bounds} m2 without its walls."
+        for name, what in (
+            ("doors", "A door joins some {} and some {}."),
+            ("no_door", "No door joins any {} and any {}."),
+            ("open", "Some {} and some {} are open to each other, without a wall."),
+        ):
+            for pair in getattr(self, name) or ():
+                yield what.format(*map(_word, pair))
+        for kind in self.light or ():
+            yield f"Every {_word(kind)} has an outer wall for daylight."
+        if self.accessible:
+            yield "Doors are wide enough for a wheelchair, and it can turn in halls and a bathroom."
+        shared = [n for n in ("area", "outline", "front_door", "north") if n in self.names]
+        if shared:
+            it = "it" if len(shared) == 1 else "them"
+            names = _listed([name.replace("_", " ") for name in shared], "and")
+            yield (
+                f"The {names}: for the solver, and a model trained on {it}; no diagram shows {it}."
+            )
 
 
 @dataclass(frozen=True)
@@ -184,8 +247,10 @@ class Brief:
         degree: limit on the number of neighbours of a room.
         connected: rule that all rooms can be reached; None: no such rule.
         buildable: True if a floor plan of the diagram has to exist, see ``have_plans``.
-        plan_facts: facts that are not in a diagram, for a model conditioned on plans.
-        sources: file, line and key of ``num_rooms``, ``buildable`` and ``named.NAME``.
+        plan_facts: facts that are not in a diagram, for the solver and for a model conditioned on
+            plans.
+        sources: file, line and key of ``num_rooms``, ``buildable``, ``named.NAME``, ``area`` and
+            ``outline``.
         left_out: other requests of the file, which a diagram cannot express.
     """
 
@@ -324,13 +389,7 @@ def sentences(brief: Brief) -> list[str]:
     # the floor plan
     if brief.buildable:
         sentences.append("There is a floor plan with these relations.")
-    if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
-        it = "it" if len(names) == 1 else "them"
-        sentences.append(
-            f"The {_listed(names, 'and')}: for the solver, and a model trained on {it}; no diagram "
-            f"shows {it}."
-        )
-    return sentences
+    return [*sentences, *brief.plan_facts.sentences()]
 
 
 def named_sentence(name: str, kind: Kind) -> str:
@@ -407,7 +466,7 @@ def _plural(word: str) -> str:
 
 
 def _types(kind: Kind) -> str:
-    return _listed([ROOM_TYPES[code] for code in sorted(kind.types)], "or")
+    return _listed(kind.names, "or")
 
 
 def _listed(words: Iterable[str], last: str) -> str:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
-from math import prod
+from math import inf, prod
 
 from floor_plans.briefs.brief import (
+    AreaRule,
     Brief,
     ConnectedRule,
     CountRule,
     DegreeRule,
     Kind,
     Numbers,
+    PlanFacts,
     Quantity,
     RelationRule,
     named_sentence,
@@ -318,11 +320,13 @@ def feasibility(
 
 @dataclass(frozen=True, eq=False)
 class _Requirement:
-    """Single requirement of a brief: a rule, the number of rooms, or a named room."""
+    """Single requirement of a brief: a rule, the number of rooms, a named room, or the area of the
+    plan."""
 
     source: Source
-    rule: CountRule | RelationRule | DegreeRule | ConnectedRule | None = None
+    rule: CountRule | RelationRule | DegreeRule | ConnectedRule | AreaRule | None = None
     name: str | None = None
+    is_area: bool = False
 
 
 def _requirements(brief: Brief) -> Iterator[_Requirement]:
@@ -336,6 +340,13 @@ def _requirements(brief: Brief) -> Iterator[_Requirement]:
     for rule in brief.rules:
         source = rule.source if rule.source.text else replace(rule.source, text=sentence_of(rule))
         yield _Requirement(source, rule)
+    # areas contradict the total alone
+    facts = brief.plan_facts
+    if facts.areas is not None and facts.most_area < inf:
+        total = "outline" if facts.area is None else "area"
+        own = Source(total, f"{total}: {facts.most_area:g} m2")
+        yield _Requirement(brief.sources.get(total, own), is_area=True)
+        yield from (_Requirement(rule.source, rule) for rule in facts.areas)
 
 
 def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
@@ -345,7 +356,9 @@ def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
     in_relations = {name for rule in relations for name in rule.names}
     kinds = {each.name: brief.named[each.name] for each in kept if each.name is not None}
-    has_size = any(each.rule is None and each.name is None for each in kept)
+    has_size = any(each.rule is each.name is None and not each.is_area for each in kept)
+    areas = tuple(rule for rule in rules if isinstance(rule, AreaRule))
+    total = brief.plan_facts.most_area if any(each.is_area for each in kept) else None
     return Brief(
         num_rooms=brief.num_rooms if has_size else Numbers(1),
         counts=[rule for rule in rules if isinstance(rule, CountRule)],
@@ -357,6 +370,7 @@ def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
         },
         degree=next((rule for rule in rules if isinstance(rule, DegreeRule)), None),
         connected=next((rule for rule in rules if isinstance(rule, ConnectedRule)), None),
+        plan_facts=PlanFacts(area=total, areas=areas),
     )
 
 

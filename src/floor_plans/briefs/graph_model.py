@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations, pairwise, permutations
+from math import ceil, floor, inf
 from typing import Any
 
 from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Quantity, RelationRule
@@ -41,6 +42,20 @@ class GraphModel:
                 self.model.add(number <= rule.number.most)
         for relation in brief.relations:
             self._add_relation(relation)
+        # the least areas of all rooms fit the plan, in square decimetres
+        facts = brief.plan_facts
+        if facts.areas and facts.most_area < inf:
+
+            def least_area(code: int) -> int:
+                own = [rule.least for rule in facts.areas or () if code in rule.kind.types]
+                return ceil(100 * max(own, default=0.0))
+
+            least = sum(
+                least_area(group[0]) * is_so
+                for types in self._type
+                for group, is_so in types.items()
+            )
+            self.model.add(least <= floor(100 * facts.most_area))
         if brief.degree is not None:
             for i in self._rooms:
                 adjacent = [self._related(i, j, ANY_RELATION) for j in self._rooms if j != i]
@@ -104,6 +119,7 @@ class GraphModel:
         ends = [end for rule in self._brief.relations for end in (rule.subject, rule.object)]
         kinds = [end for end in ends if isinstance(end, Kind)]
         kinds += [*self._brief.named.values(), *(rule.kind for rule in self._brief.counts)]
+        kinds += [rule.kind for rule in self._brief.plan_facts.areas or ()]
         groups = self._groups(
             map(ROOM_TYPES.index, self._vocabulary.room_types),
             lambda code: tuple(code in kind.types for kind in kinds),

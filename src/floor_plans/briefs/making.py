@@ -11,6 +11,7 @@ from typing import Any
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
+from floor_plans.briefs.brief import PlanFacts
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
@@ -18,10 +19,15 @@ from floor_plans.drawings.realise_file import checked_files, request_of
 from floor_plans.drawings.realised_files import summary
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.rules.rule_set import read_rules
+from floor_plans.rules.finding import HALL, Parameters
+from floor_plans.rules.rule_set import RuleSet, read_rules
 from floor_plans.solver.realised import Job, Realised, Scores, Shortfall, rank_key, ranked_variants
 from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
+
+_WIDE_DOOR, _TURNING = 0.9, 1.5
+"""Clear width of a door that a wheelchair passes, and of the circle that it turns in, metres (DIN
+18040-2)."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,8 @@ def check_livable(livable: bool, request: PlanRequest) -> None:
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
-    """Return the request with the area, outline, front door and north that a brief states;
-    ``ValueError`` if it states one of them too."""
+    """Return the request with the area, outline, front door, north and rules that a brief states;
+    ``ValueError`` if it states a fact too."""
     if brief is None:
         return request
     # each fact of the plan may be stated once
@@ -117,7 +123,45 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
             if getattr(request, name) is not None:
                 raise ValueError(f"{name}: the brief states it; leave one out")
             request = replace(request, **{name: stated})
+    if rules := _rules_of(facts, request.rules):
+        named = RuleSet(f"{request.rules.name} and the brief", {**request.rules.rules, **rules})
+        request = replace(request, rules=named)
     return request
+
+
+def _rules_of(facts: PlanFacts, base: RuleSet) -> dict[str, Parameters]:
+    """Rules that a brief adds to the rules of ``base``, or changes."""
+    found: dict[str, Parameters] = {}
+    # areas: of several bounds on a kind of rooms the tightest
+    if facts.areas is not None:
+        least, most = dict[str, float](), dict[str, float]()
+        for rule in facts.areas:
+            for name in rule.kind.names:
+                least[name] = max(least.get(name, 0.0), rule.least)
+                if rule.most is not None:
+                    most[name] = min(most.get(name, rule.most), rule.most)
+        found["clear_area"] = {"least": least, "most": most}
+    # doors between kinds of rooms
+    for key, name in (("doors", "door"), ("no_door", "no_door"), ("open", "open")):
+        if pairs := getattr(facts, key):
+            found[name] = {
+                "pairs": tuple((frozenset(a.names), frozenset(b.names)) for a, b in pairs)
+            }
+    # daylight: outer walls for more kinds of rooms
+    default = read_rules("default").rules
+    if facts.light is not None:
+        own = base.rules.get("facade", {**default["facade"], "rooms": ()})
+        more = (name for kind in facts.light for name in kind.names)
+        found["facade"] = {**own, "rooms": tuple(dict.fromkeys((*own["rooms"], *more)))}
+    # a wheelchair: wide doors, and space to turn
+    if facts.accessible:
+        own = base.rules.get("doors", default["doors"])["least"]
+        wide = {
+            name: max(_WIDE_DOOR, own.get(name, 0.0)) for name in {*own, *default["doors"]["least"]}
+        }
+        found["doors"] = {"least": wide}
+        found["turning"] = {"across": _TURNING, "every": ("Entrance", HALL), "some": ("Bathroom",)}
+    return found
 
 
 def candidate_diagrams(

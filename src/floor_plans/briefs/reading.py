@@ -17,6 +17,7 @@ from typing import Any
 from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import (
     ANY_RELATION,
+    AreaRule,
     Brief,
     ConnectedRule,
     CountRule,
@@ -30,6 +31,7 @@ from floor_plans.briefs.brief import (
 from floor_plans.briefs.words import (
     QUANTITIES,
     area_of,
+    area_range_of,
     built_in_groups,
     codes_of_relation,
     degrees_of,
@@ -170,6 +172,44 @@ class _Reading:
     def read_fact(self, node: Node) -> None:
         readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
         self.facts[node.key] = readers[node.key](node)
+        self.sources[node.key] = node.source
+
+    def read_areas(self, node: Node) -> None:
+        self.facts["areas"] = tuple(
+            AreaRule(kind_of(each, name, self.groups), *area_range_of(each), each.source)
+            for name, each in node.entries("room types or groups, each with square metres").items()
+        )
+
+    def read_pairs(self, node: Node) -> None:
+        """Read pairs of kinds; those with a door, and those without a wall, are adjacent, too."""
+        pairs = []
+        for item in node.items("a list of pairs, such as [[Bathroom, MasterRoom]]"):
+            ends = item.items("two room types, such as [Bathroom, MasterRoom]")
+            if len(ends) != 2:
+                raise item.error(f"expected two room types or groups, got {len(ends)}")
+            first, second = (_kind(end, self.groups) for end in ends)
+            pairs.append((first, second))
+            # what contradicts an earlier key
+            for key, other in self.facts.items():
+                if key in ("doors", "no_door", "open") and any(
+                    {a.types, b.types} == {first.types, second.types} for a, b in other
+                ):
+                    raise item.error(
+                        f"the same rooms as in '{key}', which excludes it; leave one out"
+                    )
+            if node.key != "no_door":
+                rule = RelationRule(Quantity.SOME, first, ANY_RELATION, second, item.source)
+                known = self.parts.get("relations", ())
+                self.parts["relations"] = (*known, *(() if rule in known else (rule,)))
+        self.facts[node.key] = tuple(pairs)
+
+    def read_light(self, node: Node) -> None:
+        items = node.items("a list of room types, such as [Kitchen, Bathroom]")
+        self.facts["light"] = tuple(_kind(item, self.groups) for item in items)
+
+    def read_accessible(self, node: Node) -> None:
+        if _flag(node):
+            self.facts["accessible"] = True
 
     def read_front_door(self, node: Node) -> None:
         if "outline" not in self.facts:
@@ -207,6 +247,12 @@ _READERS: dict[str, Callable[[_Reading, Node], None]] = {
     "outline": _Reading.read_fact,
     "front_door": _Reading.read_front_door,
     "north": _Reading.read_fact,
+    "areas": _Reading.read_areas,
+    "doors": _Reading.read_pairs,
+    "no_door": _Reading.read_pairs,
+    "open": _Reading.read_pairs,
+    "light": _Reading.read_light,
+    "accessible": _Reading.read_accessible,
 }
 """The keys of a brief, in the order in which they are read."""
 

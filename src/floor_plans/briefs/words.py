@@ -241,6 +241,20 @@ def area_of(node: Node) -> float:
     return area
 
 
+def area_range_of(node: Node) -> tuple[float, float | None]:
+    """Read [least, most] square metres, or one number for the least."""
+    if not isinstance(node.value, tuple):
+        return area_of(node), None
+    if len(node.value) != 2:
+        raise node.error(f"expected [least, most] in square metres, got {node.words}")
+    least, most = map(area_of, node.value)
+    if most < least:
+        raise node.error(
+            f"{least:g} to {most:g} is upside down; did you mean [{most:g}, {least:g}]?"
+        )
+    return least, most
+
+
 def degrees_of(node: Node) -> float:
     """Read degrees clockwise from up; raise ``BriefError`` if the value is not a number."""
     degrees = _number(node)

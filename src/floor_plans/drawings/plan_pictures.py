@@ -41,7 +41,8 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
 from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.drawings.drawn_parts import names_of_rooms, translated_word
 from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
-from floor_plans.solver.shapes import OUTER_WALL, extent_of_plan
+from floor_plans.plans.walls import OUTER_WALL
+from floor_plans.solver.shapes import extent_of_plan
 
 if TYPE_CHECKING:
     from floor_plans.drawings.drawn_parts import DrawingStyle

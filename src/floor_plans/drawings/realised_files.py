@@ -34,7 +34,7 @@ from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import added_rooms, check_extents
 from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants
 from floor_plans.solver.realising import realise_all
-from floor_plans.solver.spec import least_areas
+from floor_plans.solver.spec import area_bounds
 
 DEFAULT = DrawingStyle()
 
@@ -219,7 +219,7 @@ def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Score
 
 def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
     """Rooms whose target area equals the minimum area set by the rules."""
-    least = least_areas(job.diagram.rooms, job.spec.rules)
+    least = [low for low, _ in area_bounds(job.diagram.rooms, job.spec.rules)]
     pairs = enumerate(zip(found.areas, least, strict=True))
     return [room for room, (area, need) in pairs if area == need]
 

@@ -43,10 +43,61 @@ _ACROSS = THICKEST / 2 + 0.3  # metres that an opening reaches to both sides of 
 Pair = tuple[int, int]
 Spot = tuple[Point, Point]
 Walls = dict[Pair, list[Wall]]
+Kinds = tuple[frozenset[str], frozenset[str]]  # room types on the two sides of a door
 
 
-def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
-    """Return the plan with new doors: a front door, and one door for every room.
+@dataclass(frozen=True)
+class DoorRequest:
+    """Doors that are asked for, between room types: a ``door`` between two rooms, none between any
+    two (``no_door``), two rooms ``open`` to each other; and the least widths of doors, metres."""
+
+    door: tuple[Kinds, ...] = ()
+    no_door: tuple[Kinds, ...] = ()
+    open: tuple[Kinds, ...] = ()
+    width: float = DOOR
+    front: float = FRONT
+
+    def is_excluded(self, names: Sequence[str], i: int, j: int) -> bool:
+        """True if no door may join the rooms i and j; ``names``: their types."""
+        return any(are_between(kinds, names[i], names[j]) for kinds in self.no_door)
+
+    def doors(self, plan: FloorPlan, walls: Walls) -> dict[Pair, Door]:
+        """Doors and openings that are asked for. Of the rooms they may join they take those that
+        common rooms do not reach, then those with the longest wall, all of it for an opening."""
+        names, found = plan.diagram.room_names, dict[Pair, Door]()
+        common = set(_rooms_of_types(plan, *_PUBLIC[:3]))
+        public = {room for pair in walls for room in pair if common & {*pair}}
+        for kinds in (*self.open, *self.door):
+            pairs = [p for p in walls if are_between(kinds, names[p[0]], names[p[1]])]
+            ranked = [
+                (sum(room in public for room in pair), -wall.length, pair, wall)
+                for pair in pairs
+                for wall in walls[pair]
+            ]
+            if not ranked or any(pair in found for pair in pairs):
+                continue
+            *_, pair, wall = min(ranked, key=lambda each: each[:3])
+            is_open, middle = kinds in self.open, plan.boxes[pair[0]].centroid.coords[0]
+            width = wall.length - 2 * FROM_CORNER if is_open else 0.0
+            taken = [(door.start, door.end) for door in found.values()]
+            if spot := _place_in_walls([wall], max(width, self.width), middle, taken):
+                found[pair] = Door(pair, *spot, is_open=is_open)
+        return found
+
+
+ANY_DOORS = DoorRequest()
+
+
+def are_between(kinds: Kinds, one: str, other: str) -> bool:
+    """True if two room types are of the kinds on the two sides, in either order."""
+    first, second = kinds
+    return (one in first and other in second) or (one in second and other in first)
+
+
+def find_doors(
+    plan: FloorPlan, *, front: Point | None = None, asked: DoorRequest = ANY_DOORS
+) -> FloorPlan:
+    """Return the plan with new doors: a front door, one door for every room, and those ``asked``.
 
     A door joins two related rooms whose floors share 0.9 m of straight wall. Rooms are entered one
     after the other from the Entrance, or else the LivingRoom: preferably through living and dining
@@ -62,21 +113,24 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     door of another pair would then not fit. A door that fits nowhere is left out: see
     ``unreached``. The same plan always gets the same doors.
     """
+    least, names = LEAST_WALL + asked.width - DOOR, plan.diagram.room_names
     walls = {
         (i, j): fitting
         for i, j, code in plan.diagram.relations
         if code != NO_EDGE
-        and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= LEAST_WALL - 1e-6])
+        and not asked.is_excluded(names, i, j)
+        and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= least - 1e-6])
     }
-    best, reserved = None, dict[Pair, Spot]()
+    best, fixed = None, asked.doors(plan, walls)
+    reserved = {pair: (door.start, door.end) for pair, door in fixed.items()}
     while True:
-        placement = _place_doors(plan, walls, reserved, front)
+        placement = _place_doors(plan, walls, reserved, front, asked, fixed)
         best = placement if best is None else min(best, placement, key=lambda each: each.cost)
         # reserve a place for the first pair whose wall others have filled, and place all again
         wanted = next((pair for pair in placement.full if pair not in reserved), None)
         if wanted is not None:
             middle = plan.boxes[wanted[0]].centroid.coords[0]
-            spot = _place_in_walls(walls[wanted], DOOR, middle, reserved.values())
+            spot = _place_in_walls(walls[wanted], asked.width, middle, reserved.values())
         if wanted is None or spot is None:
             return replace(plan, doors=best.doors)
         reserved[wanted] = spot
@@ -93,13 +147,19 @@ class _Placement:
 
 
 def _place_doors(
-    plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
+    plan: FloorPlan,
+    walls: Walls,
+    reserved: dict[Pair, Spot],
+    near: Point | None,
+    asked: DoorRequest,
+    fixed: dict[Pair, Door],
 ) -> _Placement:
-    """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors."""
+    """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors;
+    ``fixed``: the doors that are asked for."""
     # the walk begins at the front door
     left, root = dict(reserved), _first_room(plan)
-    front = _place_front_door(plan, left.values(), near)
-    doors, suites = ([front] if front else []), _private_baths(plan, walls)
+    front = _place_front_door(plan, left.values(), near, asked.front)
+    doors, suites = ([front] if front else []), _private_baths(plan, walls, fixed)
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
@@ -120,15 +180,17 @@ def _place_doors(
         ]
         if not ways:
             missing = plan.diagram.num_rooms - len(costs) + (front is None)
+            doors += [door for pair, door in fixed.items() if pair in left]
             return _Placement(tuple(doors), tuple(full), (missing, sum(costs.values())))
         cost, _, room, before, pair = min(ways)
         # a place clear of the doors so far and of reserved places
         taken = [*((door.start, door.end) for door in doors), *left.values()]
-        spot = left.pop(pair, None) or _place_in_walls(walls[pair], DOOR, entered[before], taken)
+        spot = left.pop(pair, None)
+        spot = spot or _place_in_walls(walls[pair], asked.width, entered[before], taken)
         if spot is None:
             full.append(pair)
             continue
-        doors.append(Door(pair, *spot))
+        doors.append(fixed.get(pair) or Door(pair, *spot))
         costs[room], entered[room] = cost, doors[-1].middle
 
 
@@ -166,19 +228,21 @@ def _first_room(plan: FloorPlan) -> int:
     return _rooms_of_types(plan, *_PUBLIC, *others)[0]
 
 
-def _private_baths(plan: FloorPlan, walls: Walls) -> dict[int, int]:
-    """Master room of each bathroom that opens to it alone, at most one for each master room."""
+def _private_baths(plan: FloorPlan, walls: Walls, asked: Iterable[Pair] = ()) -> dict[int, int]:
+    """Master room of each bathroom that opens to it alone, at most one for each master room; a
+    bathroom with a door ``asked`` to another room opens to that room, if it is not the only one."""
     # a bathroom that common rooms can reach stays for all
     baths = _rooms_of_types(plan, "Bathroom")
     common = set(_rooms_of_types(plan, "Entrance", "LivingRoom", "DiningRoom"))
     for_all = {bath for bath in baths if any(bath in pair and common & {*pair} for pair in walls)}
-    found: dict[int, int] = {}
+    private = [(i, j) if i in baths else (j, i) for i, j in asked if {i, j} & set(baths)]
+    found = dict(private[: len(baths) - 1])
     # each master room takes the bathroom inside it, or the one with the longest wall to it
     for master in _rooms_of_types(plan, "MasterRoom"):
-        ways = []
+        ways: list[tuple[bool, float, int]] = []
         for bath in baths:
             pair = (min(bath, master), max(bath, master))
-            if pair not in walls or bath in found:
+            if pair not in walls or bath in found or master in found.values():
                 continue
             is_inside = plan.boxes[master].covers(plan.boxes[bath])
             if for_all - {bath, *found}:
@@ -188,16 +252,18 @@ def _private_baths(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     return found
 
 
-def _place_front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
+def _place_front_door(
+    plan: FloorPlan, others: Iterable[Spot], near: Point | None, width: float
+) -> Door | None:
     """Place the front door. None if none of the allowed rooms has space for it."""
-    least, found = LEAST_WALL + FRONT - DOOR, []
+    least, found = LEAST_WALL + width - DOOR, []
     middle, kitchens = plan.outline.centroid.coords[0], _rooms_of_types(plan, "Kitchen")
     # the first wall that fits, or with ``near`` all walls
     for room in _rooms_of_types(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
             if spot := _place_in_walls(
-                [wall], FRONT, near or middle, others, at_corner=near is None
+                [wall], width, near or middle, others, at_corner=near is None
             ):
                 door = Door((room, FRONT_DOOR), *spot)
                 if near is None:
@@ -288,7 +354,9 @@ def wall_space(start: Point, end: Point, across: float = _ACROSS) -> Polygon:
 def is_sliding(plan: FloorPlan, door: Door) -> bool:
     """Return True for a door to a balcony, which opens into no room."""
     names = plan.diagram.room_names
-    return any(room != FRONT_DOOR and names[room] == "Balcony" for room in door.rooms)
+    return not door.is_open and any(
+        room != FRONT_DOOR and names[room] == "Balcony" for room in door.rooms
+    )
 
 
 def hang_doors(plan: FloorPlan) -> list[Swing]:
@@ -300,7 +368,8 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
     from shapely import union_all
 
     # doors of different groups cannot meet, so each group is solved alone
-    doors = [door for door in plan.doors if door.start != door.end and not is_sliding(plan, door)]
+    turning = [door for door in plan.doors if door.start != door.end and not door.is_open]
+    doors = [door for door in turning if not is_sliding(plan, door)]
     ways = [list(_possible_swings(plan, door)) for door in doors]
     found: dict[int, Swing] = {}
     reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]

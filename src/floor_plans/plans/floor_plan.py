@@ -50,12 +50,14 @@ class Door:
 
     ``rooms``: numbers of the rooms, the smaller first; (room, ``FRONT_DOOR``) leads outside.
     ``thickness``: thickness of its wall; 0 if boxes of rooms end in the middle of walls.
+    ``is_open``: two rooms that are open to each other, without a wall or a leaf from end to end.
     """
 
     rooms: tuple[int, int]
     start: Point
     end: Point
     thickness: float = 0.0
+    is_open: bool = False
 
     @property
     def is_front(self) -> bool:
@@ -90,7 +92,8 @@ class Door:
     def to_json(self) -> dict[str, Any]:
         ends = {"from": list(self.start), "to": list(self.end)}
         thickness = {"thickness": self.thickness} if self.thickness else {}
-        return {"rooms": rooms_to_json(self.rooms), **ends, **thickness}
+        is_open = {"open": True} if self.is_open else {}
+        return {"rooms": rooms_to_json(self.rooms), **ends, **thickness, **is_open}
 
     @classmethod
     def from_json(cls, data: Any, num_rooms: int) -> Door:
@@ -106,7 +109,9 @@ class Door:
             )
         start, end = ((finite_number(x, "doors"), finite_number(y, "doors")) for x, y in ends)
         thickness = finite_number(data.get("thickness", 0.0), "doors")
-        return cls(rooms_from_json(data.get("rooms"), num_rooms), start, end, thickness)
+        if not isinstance(is_open := data.get("open", False), bool):
+            raise DiagramError("doors", f"open: {is_open!r:.40}: expected true or false")
+        return cls(rooms_from_json(data.get("rooms"), num_rooms), start, end, thickness, is_open)
 
 
 def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:

@@ -14,6 +14,7 @@ from discrete_diffusion.evaluation import Interval, share_interval
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, read_node
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules import checks
+from floor_plans.rules.asked import ASKED
 from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters, check_rooms
 
 
@@ -235,9 +236,10 @@ def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
     Raises ``DiagramError`` for a room without area, or a wrong key "added", see ``kinds_of``.
     """
     check_rooms(plan)
+    judges = {**{name: rule.judge for name, rule in RULES.items()}, **ASKED}
     given = rules.rules
     return Judgement(
-        {name: rule.judge(plan, given[name]) for name, rule in RULES.items() if name in given}
+        {name: check(plan, given[name]) for name, check in judges.items() if name in given}
     )
 
 

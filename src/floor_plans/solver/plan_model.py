@@ -9,8 +9,11 @@ from typing import Any
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, Boxes, Relations
+from floor_plans.plans.doors import DOOR, FRONT, are_between
 from floor_plans.plans.outline import PER_METRE
+from floor_plans.rules.asked import door_request
 from floor_plans.rules.finding import TOLERANCE
+from floor_plans.solver.asked_sizes import add_clear_areas, add_turning_space
 from floor_plans.solver.outline_constraints import OutlineConstraints
 from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
 from floor_plans.solver.soft_search import SoftSearch
@@ -23,8 +26,9 @@ _NO_PASSAGE = tuple(map(ROOM_TYPES.index, ("Bathroom", "Balcony", "Storage", "Wa
 
 _PUBLIC = tuple(map(ROOM_TYPES.index, ("LivingRoom", "DiningRoom", "Entrance")))
 
-DOOR_WALL, FRONT_WALL = 10, 12
-"""Decimetres of wall that a door needs, and of outer wall that a front door needs."""
+DOOR_WALL, FRONT_WALL, OPEN_WALL = 10, 12, 15
+"""Decimetres of wall that a door of the usual width needs, of outer wall that such a front door
+needs, and of wall that is left out between rooms open to each other."""
 
 _SLIT, _DETOUR = 50, 300
 """Penalties in square decimetres: for related rooms without a shared wall, and for a room reached
@@ -100,6 +104,8 @@ class PlanModel:
         if self.rooms.hall is not None:
             self._cost += 2 * self.rooms.floors[self.rooms.hall]
         self._cost += sum(DoorConstraints(self.outline, pairs).costs)
+        add_clear_areas(self.outline)
+        add_turning_space(self.outline)
         self.search = SoftSearch(self.outline)
 
     def find_best(
@@ -185,6 +191,15 @@ class DoorConstraints:
     ) -> None:
         self.outline, self.rooms, self.spec = outline, outline.rooms, outline.spec
         self.cp, self.literal = outline.cp, outline.literal
+        self.asked = door_request(self.spec.rules.rules)
+        # walls for doors that are wider than usual
+        self._door_wall, self._front_wall = (
+            usual + math.ceil(PER_METRE * (width - least) - 1e-6)
+            for usual, width, least in (
+                (DOOR_WALL, self.asked.width, DOOR),
+                (FRONT_WALL, self.asked.front, FRONT),
+            )
+        )
         num, types, hall = len(self.rooms.rooms), self.rooms.rooms, self.rooms.hall
         # the root: an entrance, or else a living room, or else the hall
         own, other = types[:hall], 0 if hall is None else hall
@@ -202,7 +217,11 @@ class DoorConstraints:
         from_hall = []
         for i in (i for i in range(num) if i != root):
             # rooms from which i can be entered, private ones only without a choice
-            near = [j for j in range(num) if frozenset((i, j)) in doors]
+            near = [
+                j
+                for j in range(num)
+                if frozenset((i, j)) in doors and not self.asked.is_excluded(self.rooms.kinds, i, j)
+            ]
             parents, directly = [], []
             for j in [j for j in near if types[j] not in _NO_PASSAGE or j == root] or near:
                 parents.append(parent := self.literal(depth[i] >= depth[j] + 1))
@@ -224,6 +243,7 @@ class DoorConstraints:
             if parents:  # a room without relations has no door
                 self._add_soft(Priority.ACCESS, reached[i], "a door leads to {}", "", i)
         self._add_access(root, common)
+        self._add_asked(doors)
         # a hall leads from common rooms to another room
         if hall is not None and self.rooms.kinds[hall] in through:
             self.cp.add(common[hall] == 1)
@@ -254,18 +274,40 @@ class DoorConstraints:
                 self._add_no_void(i, j, shared)
         return doors
 
+    def _add_asked(self, doors: dict[frozenset[int], Any]) -> None:
+        """Add soft constraints: walls for the doors that are asked for, and for openings."""
+        for name in ("door", "open"):
+            for kinds in getattr(self.asked, name):
+                pairs = [
+                    (i, j)
+                    for i, j in map(sorted, doors)
+                    if are_between(kinds, self.rooms.kinds[i], self.rooms.kinds[j])
+                ]
+                ways = [doors[frozenset(pair)] for pair in pairs]
+                # a room inside the other has a wall to it
+                if not pairs or any(way is None for way in ways):
+                    continue
+                if name == "open":
+                    ways = [self._shared_wall(i, j, OPEN_WALL) for i, j in pairs]
+                some = self.cp.new_bool_var("")
+                self.cp.add_bool_or([*ways, some.negated()])
+                what = "a door is" if name == "door" else "there is no wall"
+                first, second = (" or ".join(sorted(each)) for each in kinds)
+                text = f"{what} between {first} and {second}"
+                self._add_soft(Priority.ACCESS, some, text, name)
+
     def _add_access(self, root: int, common: list[Any]) -> None:
         """Add soft constraints on access: the front door, common rooms and a bathroom."""
         kinds = list(enumerate(self.rooms.kinds))
         # the front door: an outer wall, and perhaps a given place
         if root not in {u for u, _ in self.rooms.inside}:
-            outer = self.literal(self.outline.outer_wall(root, FRONT_WALL) == 1)
+            outer = self.literal(self.outline.outer_wall(root, self._front_wall) == 1)
             text = "{} has outer wall for the front door"
             self._add_soft(Priority.ACCESS, outer, text, "front", root)
             if (door := self.spec.front_door) is not None:
                 origin = self.spec.outline.origin
                 point = [PER_METRE * (x - least) for x, least in zip(door, origin, strict=True)]
-                wall = self.outline.wall_at(root, point, FRONT_WALL)
+                wall = self.outline.wall_at(root, point, self._front_wall)
                 text = "the front door leads from its place into {}"
                 self._add_soft(Priority.ACCESS, wall, text, "", root)
         # rooms reached through common rooms
@@ -303,12 +345,14 @@ class DoorConstraints:
         text = "nothing but a wall is between {} and {}"
         self._add_soft(Priority.WALLS, met, text, "walls", i, j)
 
-    def _shared_wall(self, i: int, j: int) -> Any:
-        """Literal that implies: two rooms share wall for a door, free of rooms inside them."""
-        ways = self._touching_walls(i, j, DOOR_WALL)
+    def _shared_wall(self, i: int, j: int, length: int = 0) -> Any:
+        """Literal that implies: two rooms share wall of the ``length``, or for a door, free of the
+        rooms inside them."""
+        length = length or self._door_wall
+        ways = self._touching_walls(i, j, length)
         for pair in ((i, j), (j, i)):
             if pair in self.rooms.in_corner:
-                ways += self._walls_of_corner(*pair)
+                ways += self._walls_of_corner(*pair, length)
         shared = self.cp.new_bool_var("")
         self.cp.add_bool_or(ways).only_enforce_if(shared)
         return shared
@@ -325,7 +369,7 @@ class DoorConstraints:
             )
         return ways
 
-    def _walls_of_corner(self, u: int, v: int) -> Iterator[Any]:
+    def _walls_of_corner(self, u: int, v: int, length: int) -> Iterator[Any]:
         """Yield literals, each of which implies: u, in a corner of v, has free wall for a door."""
         low, high = self.rooms.box_model.low, self.rooms.box_model.high
         corner = self.rooms.in_corner[u, v]
@@ -343,5 +387,5 @@ class DoorConstraints:
                     if side == HIGH:
                         behind, away = high[a][k] <= high[a][u], low[a][k] > high[a][u]
                     occupants.append((k, away, [*elsewhere, self.literal(behind)]))
-            self.rooms.add_clear_wall(way, 1 - a, [self.rooms.span(1 - a, u)], DOOR_WALL, occupants)
+            self.rooms.add_clear_wall(way, 1 - a, [self.rooms.span(1 - a, u)], length, occupants)
             yield way

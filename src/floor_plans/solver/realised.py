@@ -15,12 +15,13 @@ from floor_plans.plans.contradiction import Member, member_text, room_names
 from floor_plans.plans.doors import FRONT, unreached
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import fill_gaps
+from floor_plans.plans.walls import OUTER_WALL
 from floor_plans.rules.checks import facade_lengths
 from floor_plans.rules.finding import name_of, remove_halls
 from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.near_search import EarlierPlan
 from floor_plans.solver.outline_constraints import BALCONY, BALCONY_WALL
-from floor_plans.solver.shapes import OUTER_WALL, window_share
+from floor_plans.solver.shapes import window_share
 from floor_plans.solver.spec import PlanSpec, Requirement, has_usual_shapes
 
 CIRCULATION_RULES = ("front", "access", "bath")  # rules that a hall is added for

@@ -19,6 +19,7 @@ from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, PER_METRE
 from floor_plans.plans.verdict import find_boxes, map_in_threads
+from floor_plans.rules.asked import door_request
 from floor_plans.rules.finding import ADDED, added_rooms
 from floor_plans.rules.rule_set import judge
 from floor_plans.solver.near_search import LOCKS, EarlierPlan, NearSearch
@@ -102,7 +103,8 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
         return Realised(reason="no floor plan was found, and none was ruled out in time")
     # its boxes are a plan in a free outline
     if job.spec.outline == FREE:
-        plan = find_doors(FloorPlan(replace(job.diagram, boxes=boxes_in_metres(boxes, "pixels"))))
+        bare = FloorPlan(replace(job.diagram, boxes=boxes_in_metres(boxes, "pixels")))
+        plan = find_doors(bare, asked=door_request(job.spec.rules.rules))
         shortfalls = (shortfalls_of(plan, job.spec) + _missing_variants(job, [plan]),)
         return _add_proofs(job, Realised((plan,), job.spec.areas, shortfalls))
     if decided:
@@ -143,7 +145,8 @@ def plan_from_boxes(
         relations = tuple(sorted((*diagram.relations, *read)))
         metadata = {**diagram.metadata, ADDED: [hall]}
         placed = BubbleDiagram((*diagram.rooms, HALL_TYPE), relations, metres, metadata)
-    return find_doors(FloorPlan(placed, boundary=spec.outline.boundary), front=spec.front_door)
+    bare, asked = FloorPlan(placed, boundary=spec.outline.boundary), spec.rules.rules
+    return find_doors(bare, front=spec.front_door, asked=door_request(asked))
 
 
 class PlanSearch:

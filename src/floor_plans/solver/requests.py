@@ -20,7 +20,7 @@ from floor_plans.rules.finding import remove_halls
 from floor_plans.rules.rule_set import NO_RULES, RuleSet
 from floor_plans.solver.realised import CIRCULATION_RULES, Job, Realised
 from floor_plans.solver.realising import realise_all
-from floor_plans.solver.spec import PlanSpec, RoomAreas, least_areas
+from floor_plans.solver.spec import PlanSpec, RoomAreas, area_bounds
 
 AUTO, NEVER = HALLS = ("auto", "never")
 """Options for halls: "auto" adds one if the solver then satisfies more; "never"."""
@@ -142,17 +142,19 @@ class PlanRequest(Checked):
         # target areas: given, or sampled and scaled to the total
         given = given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
-        least = self._least_areas(diagram, given, outline)
+        bounds = self._area_bounds(diagram, given, outline)
         # total areas to try, small enough for a plan; None: areas as sampled
         totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
         if self.total_area is None and outline.boundary is not None:
             fill = self.rules.rules.get("fill")
             shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
             totals = [share * outline.area for share in shares]
-        totals = [total for total in totals if total is None or total > sum(least)]
+        totals = [
+            total for total in totals if total is None or total > sum(low for low, _ in bounds)
+        ]
         totals = totals or [self.total_area or outline.area]
         areas, *others = (
-            _scale_areas(self.areas.draw(diagram.rooms, random), given, total, least)
+            _scale_areas(self.areas.draw(diagram.rooms, random), given, total, bounds)
             for total in (totals if None in given else totals[:1])
         )
         if sum(areas) > MOST_AREA:
@@ -168,12 +170,15 @@ class PlanRequest(Checked):
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(CIRCULATION_RULES)
         return Job(bare, spec, self.variants, self.seed, tuple(others), hall)
 
-    def _least_areas(
+    def _area_bounds(
         self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
-    ) -> list[float]:
-        """Square metres of every room, given or required; refuse rules that need too much."""
-        least = least_areas(diagram.rooms, self.rules)
-        least = [area if own is None else own for area, own in zip(least, given, strict=True)]
+    ) -> list[tuple[float, float]]:
+        """Bounds of areas, given or required; refuse rules that need too much."""
+        bounds = area_bounds(diagram.rooms, self.rules)
+        bounds = [
+            each if own is None else (own, own) for each, own in zip(bounds, given, strict=True)
+        ]
+        least = [low for low, _ in bounds]
         key, most = "total_area", self.total_area
         if most is None and outline.boundary is not None:
             key, most = "boundary", outline.area
@@ -184,7 +189,7 @@ class PlanRequest(Checked):
                 f"{most:g} m2: rules={self.rules.name} need at least "
                 f"{math.ceil(10 * sum(least)) / 10:.1f} m2 for these rooms; rules=none needs less",
             )
-        return least
+        return bounds
 
 
 def realise_diagrams(
@@ -199,7 +204,7 @@ def _scale_areas(
     drawn: Sequence[float],
     given: Sequence[float | None],
     total: float | None,
-    least: Sequence[float],
+    bounds: Sequence[tuple[float, float]],
 ) -> tuple[float, ...]:
     """Areas of all rooms: given, or sampled and scaled to the ``total``, if there is one."""
     areas = [0.0 if own is None else own for own in given]
@@ -212,11 +217,15 @@ def _scale_areas(
             if left <= 0:
                 raise DiagramError("areas", f"leave nothing of {total:.1f} m2 to the rooms of null")
             scale = left / sum(drawn[k] for k in free)
-        # rooms below their least area get that, and the others are scaled again
-        small = {k for k in free if scale * drawn[k] < least[k]}
-        for k in small or free:
-            areas[k] = least[k] if small else scale * drawn[k]
-        free = free - small if small else set()
+        # rooms out of their bounds get the nearest area within, and the others are scaled again:
+        # first those that are too small, as in all they are the ones that have to fit
+        small = {k for k in free if scale * drawn[k] < bounds[k][0]}
+        large = {k for k in free if scale * drawn[k] > bounds[k][1]}
+        fixed = small or large
+        for k in fixed or free:
+            low, high = bounds[k]
+            areas[k] = min(max(scale * drawn[k], low), high)
+        free = free - fixed if fixed else set()
     return tuple(areas)
 
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from floor_plans.plans.doors import door_space, hang_doors, is_sliding, wall_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
 from floor_plans.plans.outline import THICKEST, Wall, fill_gaps, outer_walls
+from floor_plans.plans.walls import INNER_WALL, OUTER_WALL, wall_ring, walls_of_plan
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.rule_set import read_rules
 
 if TYPE_CHECKING:
-    from shapely import Geometry, MultiPolygon, Polygon
+    from shapely import Geometry, Polygon
 
 SILL, HEIGHT = 0.9, 1.3
 """Heights of every window, metres: from the floor to its sill, and from there to its head."""
@@ -32,7 +33,7 @@ _FROM_DOOR = 0.2
 _ON_WALL = 0.01  # largest distance of a window from the border of its room's floor, metres
 
 
-OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07  # thickness in metres
+RAILING = 0.07  # thickness in metres
 _PANE = 0.05  # thickness of a pane, and half of the overlap of two
 _ARROW = (0.1, 0.5, 0.24)
 """Distances from the wall to the tip and to the base of a front door's arrow, and half its
@@ -122,9 +123,9 @@ def _window_spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
 class PlanShapes:
     """Parts of a plan as shapes, each cut to its visible part.
 
-    ``house``: everything inside the outer walls; ``floors``: floor of each room, up to the middle
-    of its walls; ``walls``: walls with openings, ``solid``: without; ``shell``: outline up to the
-    middle of the outer walls; ``railings``: railings on the open sides of balconies.
+    ``house``, ``shell`` and ``solid``: as in ``Walls``; ``floors``: floor of each room, up to the
+    middle of its walls; ``walls``: walls with openings; ``railings``: railings on the open sides of
+    balconies.
 
     ``sliding``: doors to a balcony; ``panes``: panes of these doors; ``swings``: swings of all
     other doors, in the order of the doors; ``arrows``: triangles that point into the front doors.
@@ -137,19 +138,13 @@ class PlanShapes:
     def __init__(self, plan: FloorPlan) -> None:
         from shapely import LineString, Polygon, get_parts, union_all
 
-        # floors, indoors and on balconies
+        # floors, and those of balconies
         named = list(zip(plan.rooms, plan.diagram.room_names, strict=True))
-        indoors = [floor for floor, name in named if name != "Balcony"]
         balconies = [floor for floor, name in named if name == "Balcony"]
         self.plan, self.floors = plan, plan.rooms
-        self.house = fill_gaps(union_all(indoors))
-        self.shell = union_all([Polygon(part.exterior) for part in get_parts(self.house)])
         # walls, without and with their openings
-        rings = [
-            _wall_ring(self.shell, OUTER_WALL),
-            *(_wall_ring(floor, INNER_WALL) for floor in indoors),
-        ]
-        self.solid = union_all([*rings, self.house.difference(union_all(indoors))])
+        walls = walls_of_plan(plan)
+        self.house, self.shell, self.solid = walls.house, walls.shell, walls.solid
         doors = [door for door in plan.doors if door.start != door.end]
         openings = union_all([door_space(door) for door in doors])
         self.windows = find_windows(plan)
@@ -158,7 +153,7 @@ class PlanShapes:
         # the boundary line, and railings outside the walls
         self.boundary = LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
-        self.railings = union_all([_wall_ring(floor, RAILING) for floor in balconies]).difference(
+        self.railings = union_all([wall_ring(floor, RAILING) for floor in balconies]).difference(
             self.shell.buffer(OUTER_WALL / 2, join_style="mitre")
         )
         # dead area
@@ -247,12 +242,6 @@ def hatching(area: Geometry, distance: float) -> Geometry:
         for k in range(first, last + 1)
     ]
     return union_all([line.intersection(area) for line in lines])
-
-
-def _wall_ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
-    """Wall of the given thickness along the border of an area."""
-    grown, shrunken = (area.buffer(sign * thickness / 2, join_style="mitre") for sign in (1, -1))
-    return grown.difference(shrunken)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.plans.outline import FREE, PER_METRE, Outline
+from floor_plans.plans.walls import INNER_WALL, OUTER_WALL
 from floor_plans.rules.finding import Parameters
 from floor_plans.rules.rule_set import NO_RULES, RuleSet
 
@@ -183,12 +184,22 @@ def min_width(room: int, area: float) -> float:
     return min(MIN_WIDTHS[room], _NARROWEST * math.sqrt(area))
 
 
-def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
-    """Least square metres that rules require for each room: the least area, or a square of the
-    least width if that is larger; 0 without such rules."""
+def area_bounds(rooms: Sequence[int], rules: RuleSet) -> list[tuple[float, float]]:
+    """Least and most square metres that rules require for each room: at least the least area, the
+    least clear area with walls, or a square of the least width; 0 and inf without such rules."""
     areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
-    kinds = [ROOM_TYPES[room] for room in rooms]
-    return [max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2) for kind in kinds]
+    clear = rules.rules.get("clear_area", {"least": {}, "most": {}})
+    bounds = []
+    for kind in (ROOM_TYPES[room] for room in rooms):
+        low, high = clear["least"].get(kind, 0.0), clear["most"].get(kind, math.inf)
+        least = max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2, _with_walls(low))
+        bounds.append((least, max(least, _with_walls(high))))
+    return bounds
+
+
+def _with_walls(clear: float) -> float:
+    """Area of a square room with its walls, up to their middle, of which one in four is outer."""
+    return (math.sqrt(clear) + INNER_WALL + (OUTER_WALL - INNER_WALL) / 4) ** 2 if clear else 0.0
 
 
 def area_range(target: float, tolerance: float) -> tuple[int, int]:

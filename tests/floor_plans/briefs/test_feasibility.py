@@ -149,6 +149,17 @@ BY_SOLVER = {
         {"rooms.Kitchen", "rooms.Bathroom", "rooms.Balcony"}
         | {"relations[0]", "relations[1]", "relations[2]"},
     ),
+    "areas past that of the plan": (
+        {"rooms": {"Bedroom": 2, "Kitchen": 1}, "areas": {"Bedroom": [12, 15], "Kitchen": 8}}
+        | {"area": 31.9},
+        {"rooms.Bedroom", "rooms.Kitchen", "area", "areas.Bedroom", "areas.Kitchen"},
+    ),
+    "areas past that of the outline": (
+        {"rooms": {"Bedroom": 3}, "areas": {"Bedroom": 9, "MasterRoom": 14}}
+        | {"relations": ["MasterRoom adjacent Bedroom"]}
+        | {"outline": [[0, 0], [6, 0], [6, 5], [0, 5]]},
+        {"rooms.Bedroom", "relations[0]", "outline", "areas.Bedroom", "areas.MasterRoom"},
+    ),
     "a type between two that forbid it": (
         {"groups": {"Three": ["LivingRoom", "Bathroom", "Kitchen"]}, "connected": True}
         | {"rooms": {"Kitchen": 1, "Bathroom": 2, "LivingRoom": 0}, "num_rooms": 3}

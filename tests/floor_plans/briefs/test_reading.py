@@ -272,6 +272,32 @@ def test_one_fact_of_the_plan_is_it_and_two_are_them():
     assert sentences(brief_of(area | outline))[-1].endswith("on them; no diagram shows them.")
 
 
+def test_what_is_asked_of_the_plan_is_read_and_said():
+    brief = brief_of(
+        {
+            **{"areas": {"MasterRoom": [12, 16], "LivingRoom": 20}, "light": ["Kitchen"]},
+            **{"doors": [["WC", "MasterRoom"]], "open": [["Kitchen", "LivingRoom"]]},
+            **{"no_door": [["Kitchen", "Bedroom"]], "accessible": True},
+        }
+    )
+    facts = brief.plan_facts
+    assert facts.names == ("areas", "doors", "no_door", "open", "light", "accessible")
+    assert [(r.kind.name, r.least, r.most) for r in facts.areas] == [
+        ("MasterRoom", 12.0, 16.0),
+        ("LivingRoom", 20.0, None),
+    ]
+    # rooms with a door, or without a wall, are adjacent
+    assert [rule.source.key for rule in brief.relations] == ["doors[0]", "open[0]"]
+    assert {rule.relations for rule in brief.relations} == {ANY_RELATION}
+    said = " ".join(sentences(brief))
+    for words in (
+        *("Every master room has 12 to 16 m2", "at least 20 m2", "A door joins some bathroom"),
+        *("No door joins any kitchen and any bedroom", "open to each other", "daylight"),
+        *("wheelchair",),
+    ):
+        assert words in said
+
+
 def test_a_sentence_for_each_rule():
     asked = {
         **{"num_rooms": "5-7", "rooms": {"Kitchen": 1, "Balcony": "2+", "Storage": 2}},
@@ -348,6 +374,14 @@ WRONG = {
     "beside itself": (NAMED + "relations: [parents above parents]\n", 2, "relations[0]", "itself"),
     "degree of words": ("max_degree: many\n", 1, "max_degree", "many"),
     "connected as text": ("connected: maybe\n", 1, "connected", "maybe"),
+    "area of nothing": ("areas: {Kitchen: 0}\n", 1, "areas.Kitchen", "square metres"),
+    "areas upside down": ("areas: {Kitchen: [9, 6]}\n", 1, "areas.Kitchen", "[6, 9]"),
+    "a door of one room": ("doors: [[WC]]\n", 1, "doors[0]", "two"),
+    "a door and none": (
+        "doors: [[WC, Bedroom]]\nno_door:\n  - [Bedroom, WC]\n",
+        *(3, "no_door[0]", "'doors'"),
+    ),
+    "light as a word": ("light: Kitchen\n", 1, "light", "list"),
     "both words for buildable": (
         "buildable: true\nrealisable: true\n",
         *(2, "realisable", "buildable"),

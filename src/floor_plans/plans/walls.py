@@ -1,0 +1,52 @@
+"""Walls of a floor plan as solids, and the clear floors between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from floor_plans.plans.doors import door_space
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.outline import fill_gaps
+
+if TYPE_CHECKING:
+    from shapely import Geometry
+
+OUTER_WALL, INNER_WALL = 0.3, 0.1  # thickness in metres
+
+
+@dataclass(frozen=True)
+class Walls:
+    """Walls of a plan. ``house``: everything inside the outer walls; ``shell``: the same without
+    courts, up to the middle of the outer walls; ``solid``: walls without openings for doors, but
+    for rooms that are open to each other."""
+
+    house: Geometry
+    shell: Geometry
+    solid: Geometry
+
+
+def walls_of_plan(plan: FloorPlan) -> Walls:
+    """Return the walls around the rooms of a plan; balconies have none."""
+    from shapely import Polygon, get_parts, union_all
+
+    named = zip(plan.rooms, plan.diagram.room_names, strict=True)
+    indoors = [floor for floor, name in named if name != "Balcony"]
+    house = fill_gaps(union_all(indoors))
+    shell = union_all([Polygon(part.exterior) for part in get_parts(house)])
+    rings = [wall_ring(shell, OUTER_WALL), *(wall_ring(floor, INNER_WALL) for floor in indoors)]
+    solid = union_all([*rings, house.difference(union_all(indoors))])
+    opened = [door_space(door) for door in plan.doors if door.is_open]
+    return Walls(house, shell, solid.difference(union_all(opened)))
+
+
+def wall_ring(area: Geometry, thickness: float) -> Geometry:
+    """Wall of the given thickness along the border of an area."""
+    grown, shrunken = (area.buffer(sign * thickness / 2, join_style="mitre") for sign in (1, -1))
+    return grown.difference(shrunken)
+
+
+def clear_floors(plan: FloorPlan) -> list[Geometry]:
+    """Return every floor between its walls."""
+    solid = walls_of_plan(plan).solid
+    return [floor.difference(solid) for floor in plan.rooms]
