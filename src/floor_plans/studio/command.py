@@ -11,11 +11,55 @@ from importlib.util import find_spec
 
 from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.runtime import install_command
-from floor_plans.commands.data_commands import add_options
+from floor_plans.box import MODEL
 from floor_plans.studio import LOCAL
+
+
+def page_url(host: str, port: int) -> str:
+    """Return the URL of the page, such as ``http://127.0.0.1:8765/``."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10  # seconds in which requests have to end when the studio is stopped
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint",
+        metavar="RUN",
+        default=MODEL,
+        help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--plugins",
+        metavar="NAMES",
+        default="",
+        help="your own modules that the model needs, imported first: [my_module]",
+    )
+    parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
+    parser.add_argument(
+        "--host",
+        default=LOCAL[0],
+        help="default: %(default)s, which this machine alone reaches; another one needs --token",
+    )
+    parser.add_argument("--token", metavar="WORD", help="that every request has to send")
+    parser.add_argument(
+        "--open",
+        choices=("true", "false"),
+        default="true",
+        help="open the page in a browser (default: %(default)s)",
+    )
+    # resources
+    parser.add_argument(
+        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="P",
+        help="processes that find plans, of some 300 MB each (default: one per core)",
+    )
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -41,8 +85,7 @@ def _run(options: argparse.Namespace) -> None:
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"http://{host}:{options.port}/"
+    address = page_url(options.host, options.port)
     print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
     if options.open == "true":
         threading.Timer(1.0, webbrowser.open, [address]).start()
@@ -89,6 +132,6 @@ def _check(options: argparse.Namespace) -> None:
 
 STUDIO = SubCommand(
     "[checkpoint=RUN] [port=8765] [open=false]   draw, complete and realise on a local page",
-    add_options("studio"),
+    _options,
     _run,
 )
