@@ -338,7 +338,9 @@ def _sample_sets(
     drawn = []
     for seed in progress.track(seeds, "samples", "sets"):
         drawn.append(samples := sample_fresh(trained, model, num, entropy=(seed,)))
-        logger.info("seed %d: %s samples in %.1f s", seed, f"{len(samples.tokens):,}", samples.seconds)
+        logger.info(
+            "seed %d: %s samples in %.1f s", seed, f"{len(samples.tokens):,}", samples.seconds
+        )
         if len(drawn) == 1:
             keep_samples(request, model.shard, partial(save, samples.tokens))
         end_if_stopping()
