@@ -23,7 +23,6 @@ from torch.optim import AdamW
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.config.values import REDUCE_OVERHEAD
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
@@ -35,6 +34,7 @@ from discrete_diffusion.models.acceleration import (
     check_compiler,
     compile_backbone,
 )
+from discrete_diffusion.runtime.devices import REDUCE_OVERHEAD
 from discrete_diffusion.training.module import lr_factor
 from record import markdown_table
 from speed_baseline import DenseDenoiser, dense_loss

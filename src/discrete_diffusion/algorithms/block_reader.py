@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.contracts import Conditions
@@ -16,15 +16,12 @@ from discrete_diffusion.contracts import Conditions
 
 def reason_against_cache(algorithm: TokenAlgorithm, conditions: Conditions) -> str | None:
     """Return why ``BlockReader`` cannot predict as ``algorithm.denoise`` does, or None."""
-    denoise = getattr(algorithm.denoise, "__func__", None)
     if algorithm.blocks is None or not algorithm.is_block_causal:
         return f"{algorithm.name} has no blocks that see earlier ones alone"
     if not hasattr(algorithm.backbone, "new_cache") or not algorithm.takes("cache"):
         return f"{type(algorithm.backbone).__name__} has no new_cache"
-    if denoise is not TokenAlgorithm.denoise or not hasattr(algorithm.logits, "passes_states"):
-        return f"{type(algorithm).__name__} has a denoise or logits of its own"
-    if type(algorithm).apply_backbone is not Algorithm.apply_backbone:
-        return f"{type(algorithm).__name__} has an apply_backbone of its own"
+    if not algorithm.reads_backbone:
+        return f"{type(algorithm).__name__} has a denoise, logits or apply_backbone of its own"
     return "document_idxs is of all columns" if "document_idxs" in conditions else None
 
 
@@ -62,17 +59,19 @@ class BlockReader:
         self.num_columns = torch.zeros_like(self.kind)
         self.tokens_read = torch.full_like(x, -1)  # k-th: of the k-th column
 
-    def log_d0(self, rows: Tensor, x: Tensor, t: Tensor, here: Tensor) -> Tensor:
-        """log D at the N positions ``here`` Bool[R, L] of x Int[R, L]: Float[N, V].
+    def lazy_log_d0(self, rows: Tensor, x: Tensor, t: Tensor, here: Tensor) -> LazyLogD:
+        """log D at the N positions ``here`` Bool[R, L] of x Int[R, L]: Float[N, V], when read.
 
         ``rows``: Int[R], the sample of each row; ``t``: Float[R], times.
         """
         algorithm, blocks, some = self.algorithm, self.algorithm.blocks, here.any(dim=1)
         assert blocks is not None
+        support, head = algorithm.layout.support, algorithm.states_head
         if not some.all():  # rows without a position
             rows, x, t, here = rows[some], x[some], t[some], here[some]
+        row, position = here.nonzero(as_tuple=True)
         if not len(rows):
-            return t.new_empty(0, algorithm.layout.vocab_size)
+            return LazyLogD(t.new_empty(0, support.shape[1]), position, support)
         real = self.real[rows]
         tokens, sigma = algorithm.backbone_input(x, t, real)
         # one call for the samples with equal columns that are in the same block
@@ -81,8 +80,7 @@ class BlockReader:
         calls: dict[tuple[int, ...], list[int]] = {}
         for k, call in enumerate(torch.stack([self.kind[rows], first, last], dim=1).tolist()):
             calls.setdefault(tuple(call), []).append(k)
-        row, position = here.nonzero(as_tuple=True)
-        log_d0: Tensor | None = None
+        values: Tensor | None = None
         wanted: Any = slice(None)
         turn = row
         for (kind, begin, end), which in calls.items():
@@ -92,18 +90,21 @@ class BlockReader:
                 turn = torch.searchsorted(some, row[wanted])
             span = slice(bisect_left(groups, begin), bisect_right(groups, end))
             noise = None if sigma is None else sigma[some]
-            logits = self._logits(kind, rows[some], tokens[some], noise, span)
+            output = self._output(kind, rows[some], tokens[some], noise, span)
             column = torch.searchsorted(self.columns[kind][span], position[wanted])
-            part = logits[turn, column].float()
-            log_d0 = part.new_empty(len(row), part.shape[1]) if log_d0 is None else log_d0
-            log_d0[wanted] = part
-        assert log_d0 is not None  # no call without rows
-        return log_softmax_on(log_d0, algorithm.layout.support[position])
+            part = output[turn, column].float()
+            values = part.new_empty(len(row), part.shape[1]) if values is None else values
+            values[wanted] = part
+        assert values is not None  # no call without rows
+        if head is None:
+            values = log_softmax_on(values, support[position])
+        return LazyLogD(values, position, support, head)
 
-    def _logits(
+    def _output(
         self, kind: int, rows: Tensor, tokens: Tensor, sigma: Tensor | None, span: slice
     ) -> Tensor:
-        """Logits of the columns ``span`` of a cache, Float[R, n, V].
+        """Last states of the columns ``span`` of a cache, Float[R, n, D], if ``states_head``;
+        else logits, Float[R, n, V].
 
         ``tokens``: Int[R, L], the network's input for the samples ``rows`` Int[R].
         """
@@ -126,5 +127,6 @@ class BlockReader:
         cache.begin(None if whole else self.place[rows], start, end, num_kept)
         given: dict[str, Any] = {name: value[rows] for name, value in self.conditions.items()}
         given["cache"] = cache
-        logits = algorithm.call(algorithm.backbone, tokens[:, start:], sigma, given)
-        return logits[:, begin - start :]
+        given |= {} if algorithm.states_head is None else {"states": True}
+        output = algorithm.call(algorithm.backbone, tokens[:, start:], sigma, given)
+        return output[:, begin - start :]

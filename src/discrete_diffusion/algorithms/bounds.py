@@ -9,13 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.categorical import log_prob_at, neg_inf
-from discrete_diffusion.forward_process.base import (
-    EVERYWHERE,
-    ForwardProcess,
-    chunks,
-    log_entries,
-    log_mixture,
-)
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess, chunks, log_mixture
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
 
@@ -230,13 +224,14 @@ def jump_bound(
     log_q = process.log_transition(zero, t)
     sources = process.sources().expand(int(log_q.shape[1]), -1, -1)[index, xt]
     into = torch.cat([xt.unsqueeze(-1), sources], dim=-1)
-    log_truth = log_entries(log_q, index, x0, into)
+    sample = torch.arange(len(xt), device=xt.device)[:, None, None]
+    log_rows = log_q.expand(len(xt), -1, -1, -1)
+    log_truth = log_rows[sample, index.unsqueeze(-1), x0.unsqueeze(-1), into]
     log_model = log_mixture(log_d0, log_q, index, into)
     log_a = log_truth[..., 1:] - log_truth[..., :1]
     log_s = log_model[..., 1:] - log_model[..., :1]
 
     # rates R_t(y, z); z itself, which fills up its sources, does not count
-    sample = torch.arange(len(xt), device=xt.device)[:, None, None]
     rates = process.rates(t).expand(len(xt), -1, -1, -1)
     rate = rates[sample, index.unsqueeze(-1), sources, xt.unsqueeze(-1)].double()
     counted = real.unsqueeze(-1) & (sources != xt.unsqueeze(-1)) & (rate > 0)

@@ -1,7 +1,8 @@
-"""Losses from a network's last hidden states, for vocabularies of many ids.
+"""Losses and predictions from a network's last hidden states, for vocabularies of many ids.
 
 The logits of all positions, Float[B, L, V], and what autograd saves of a softmax, take gigabytes at
-V = 50,000. Here the head is applied to one chunk at a time of the positions that count.
+V = 50,000. Here the head is applied to one chunk at a time of the positions that count, and a
+sampler's network to the positions that are read.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.models.calling import BackboneCall
 
 MANY_IDS = 512
@@ -28,6 +30,9 @@ longer."""
 ON_GPU = 8
 """Factor on ``AT_ONCE`` on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and
 .79 with 32, in 2.4 GiB more (``python benchmarks/base_text.py --device cuda --at-once``)."""
+
+LEAST_ROWS = 4
+"""Fewest rows of a product with the head: of 1 to 3 rows the library's sums have other bits."""
 
 _Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
 
@@ -46,6 +51,31 @@ def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Line
     head = getattr(backbone, "head", None)
     offers = "states" in call.conditions and isinstance(head, nn.Linear)
     return head if offers and vocab_size >= MANY_IDS else None
+
+
+class LazyLogD(NamedTuple):
+    """log D at N positions, Float[N, V], of which rows are computed when they are read.
+
+        D_n = softmax of head(values_n) over the legal ids of position n
+
+    ``values``: Float[N, D], states; without ``head`` Float[N, V], log D itself. ``position``:
+    Int[N]. ``support``: Bool[L, V], the legal ids.
+    """
+
+    values: Tensor
+    position: Tensor
+    support: Tensor
+    head: nn.Linear | None = None
+
+    def read(self, rows: Any = slice(None)) -> Tensor:
+        """Compute ``rows``, an index of n of the N: Float[n, V]."""
+        values = self.values[rows]
+        if self.head is None:
+            return values
+        # with rows of zeros up to the fewest of a product
+        filled = F.pad(values, (0, 0, 0, max(0, LEAST_ROWS - len(values))))
+        logits = self.head(filled.to(self.head.weight.dtype))[: len(values)].float()
+        return log_softmax_on(logits, self.support[self.position[rows]])
 
 
 def nll_of_states(
@@ -178,6 +208,5 @@ class Slopes(NamedTuple):
 def product_type(weight: Tensor) -> torch.dtype:
     """Dtype in which a linear layer computes: that of autocast, if on, else of its weight."""
     kind = weight.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-        return torch.get_autocast_dtype(kind)
-    return weight.dtype
+    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if autocast else weight.dtype

@@ -13,12 +13,7 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.mdlm import MDLM
 from discrete_diffusion.algorithms.time_sampling import MaskDraw
-from discrete_diffusion.categorical import (
-    log_prob_at,
-    log_softmax_on,
-    sample_categorical,
-    uniform_draws,
-)
+from discrete_diffusion.categorical import log_prob_at, sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Bounds, Count, Positive
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -233,6 +228,5 @@ class RewardTuning(MDLM):
 
     def _log_d0(self, state: Batch, t: Tensor, at: Tensor) -> Tensor:
         """log D at one position ``at`` Int[R] of each row of a noisy state: Float[R, V]."""
-        logits = self.logits(state.x0, t, state.real, state.conditions)
-        rows = torch.arange(len(at), device=at.device)
-        return log_softmax_on(logits[rows, at], self.layout.support[at])
+        here = torch.arange(state.x0.shape[1], device=at.device) == at.unsqueeze(1)
+        return self.denoise_at(state.x0, t, state.real, here, state.conditions)

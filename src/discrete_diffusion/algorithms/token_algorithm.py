@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm, AlgorithmOptions
-from discrete_diffusion.algorithms.many_ids import head_of, nll_of_states, passes_states
+from discrete_diffusion.algorithms.many_ids import LazyLogD, head_of, nll_of_states, passes_states
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, nucleus, temper
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput, Prediction
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -146,6 +146,61 @@ class TokenAlgorithm(Algorithm):
             Float[B, L, V], normalised over each position's legal ids.
         """
         return log_softmax_on(self.logits(x_t, t, real, conditions), self.layout.support)
+
+    @property
+    def reads_backbone(self) -> bool:
+        """True if ``denoise`` is the softmax of the backbone's output, without an override."""
+        plain = type(self).apply_backbone is Algorithm.apply_backbone
+        plain &= getattr(self.denoise, "__func__", None) is TokenAlgorithm.denoise
+        return plain and hasattr(self.logits, "passes_states")
+
+    @property
+    def states_head(self) -> nn.Linear | None:
+        """Last layer of a network with many ids that gives its last states (``head_of``).
+
+        Its input is ``logits`` under the condition ``states``. None unless ``reads_backbone``.
+        """
+        many = head_of(self.backbone, self.call, self.layout.vocab_size)
+        return many if self.reads_backbone else None
+
+    def denoise_at(
+        self, x_t: Tensor, t: Tensor, real: Tensor, at: Tensor, conditions: Conditions | None = None
+    ) -> Tensor:
+        """``denoise`` at some positions, to which alone ``states_head`` is applied, if any.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            at: Bool[B, L], the N positions.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float[N, V], row by row.
+        """
+        return self.lazy_log_d0(x_t, t, real, at, conditions).read()
+
+    def lazy_log_d0(
+        self, x_t: Tensor, t: Tensor, real: Tensor, at: Tensor, conditions: Conditions | None = None
+    ) -> LazyLogD:
+        """``denoise_at``, of which rows are computed when they are read.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            at: Bool[B, L], the N positions.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float[N, V], by its method ``read``.
+        """
+        head, position = self.states_head, at.nonzero(as_tuple=True)[1]
+        if head is None:
+            values = self.denoise(x_t, t, real, conditions)
+        else:
+            values = self.logits(x_t, t, real, {**(conditions or {}), "states": True})
+        return LazyLogD(values[at], position, self.layout.support, head)
 
     def log_prediction(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
@@ -291,10 +346,7 @@ class TokenAlgorithm(Algorithm):
             Float[B, L], nats; 0 where ``real`` or ``counted`` is False.
         """
         counted = batch.real if counted is None else batch.real & counted
-        # the last layer of the network, if it can be applied to the counted positions alone
-        head = None
-        if type(self).denoise is TokenAlgorithm.denoise and hasattr(self.logits, "passes_states"):
-            head = head_of(self.backbone, self.call, self.layout.vocab_size)
+        head = self.states_head
         if head is None:
             log_d0 = self.denoise(x_t, t, batch.real, conditions)
             return self.cross_entropy(log_d0, batch).masked_fill(~counted, 0.0)

@@ -21,7 +21,7 @@ from discrete_diffusion.cli.run_folders import reserve_outputs
 from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import as_list, check_exists, plain
-from discrete_diffusion.config.values import Count, check_compile, check_name
+from discrete_diffusion.config.values import Count, check_name
 from discrete_diffusion.domains.registry import (
     available_domains,
     domain_of,
@@ -36,7 +36,12 @@ from discrete_diffusion.runtime.atomic_files import (
     growing_name,
     refuse_overwriting,
 )
-from discrete_diffusion.runtime.devices import check_units, computed_in, num_processes
+from discrete_diffusion.runtime.devices import (
+    check_compile,
+    check_units,
+    computed_in,
+    num_processes,
+)
 from discrete_diffusion.runtime.processes import (
     CommandSignals,
     Shard,

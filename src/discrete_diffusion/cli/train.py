@@ -29,7 +29,6 @@ from discrete_diffusion.config.values import (
     Count,
     CountOrZero,
     NotNegative,
-    check_compile,
     check_divides,
     check_name,
 )
@@ -38,6 +37,7 @@ from discrete_diffusion.hub import check_model
 from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.runtime.devices import (
     PRECISIONS,
+    check_compile,
     check_precision,
     check_units,
     computes_on_gpu,

@@ -24,7 +24,6 @@ from discrete_diffusion.config.values import (
     check_value,
     imported_signature,
     is_a,
-    takes_any,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +31,11 @@ if TYPE_CHECKING:
 
 _HELD = (bool, int, float, str, list, tuple, dict, type(None))
 """Types of values that a config can hold."""
+
+
+def _takes_any(signature: Signature) -> bool:
+    """True if a signature has unknown arguments."""
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
 
 
 def signature_of(build: Callable[..., Any]) -> Signature:
@@ -51,7 +55,7 @@ def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
     Defaults of base classes are included if ``build`` passes arguments on to them."""
     # defaults of the bases, then of the class itself
     known = signature_of(build)
-    hands_on = takes_any(known)
+    hands_on = _takes_any(known)
     bases = inspect.getmro(build) if inspect.isclass(build) else ()
     found: dict[str, Any] = {}
     for function in [*(base.__init__ for base in reversed(bases)), build]:  # type: ignore[misc]
@@ -79,7 +83,7 @@ def check_options(
     ``names_alone``: do not check the values, as ``build`` does.
     """
     known = dict(list(signature_of(build).items())[given:])
-    if takes_any(known):
+    if _takes_any(known):
         return
     known = {key: parameter for key, parameter in known.items() if key not in also}
     for key, value in options.items():

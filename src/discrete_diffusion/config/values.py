@@ -129,24 +129,6 @@ def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> N
         raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
 
 
-def check_share(key: str, value: Any) -> None:
-    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
-    if not (is_number(value) and 0 < value < 1):
-        raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
-
-
-REDUCE_OVERHEAD = "reduce-overhead"
-"""Value of ``compile`` besides true and false: PyTorch's mode that records CUDA graphs."""
-
-
-def check_compile(value: Any) -> None:
-    """Raise ``ValueError`` for an unknown value of the option ``compile``."""
-    if not isinstance(value, bool) and value != REDUCE_OVERHEAD:
-        raise ValueError(
-            f"compile={value}: expected true, false, or {REDUCE_OVERHEAD}, CUDA graphs on a GPU"
-        )
-
-
 def are_whole_numbers(values: Any) -> bool:
     """True for a sequence of whole numbers."""
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
@@ -266,11 +248,6 @@ class Limit:
         said = " | ".join(self.words) or KINDS[self.kind][1] + self.bounds.text
         comma = "," * (self.bounds != Bounds())
         return said + f"{comma} or null" * self.optional
-
-
-def takes_any(signature: Signature) -> bool:
-    """True if a signature has unknown arguments."""
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
 
 
 def imported_signature(build: Callable[..., Any]) -> Signature:

@@ -67,8 +67,8 @@ class Option:
             raise ValueError(f"{key}={value}: expected one of {known}")
         if self.registry is not None:
             values.check_name(self.registry.noun, value, self.registry.names())
-        if self.share:
-            values.check_share(key, value)
+        if self.share and not (values.is_number(value) and 0 < value < 1):
+            raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
         # one file or its objects
         if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(

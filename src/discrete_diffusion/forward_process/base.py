@@ -339,11 +339,6 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return torch.searchsorted(cumulative, threshold, right=True).T.contiguous()
 
     @staticmethod
-    def _uniform(layout: TokenLayout) -> Tensor:
-        """Uniform on the legal ids by position: Float64[L, V], or [1, V] where all are alike."""
-        return layout.uniform_log_probs()[: 1 if layout.rows_alike else None].exp()
-
-    @staticmethod
     def _log(probs: Tensor) -> Tensor:
         return mask_logits(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), probs > 0)
 
@@ -361,12 +356,6 @@ def log_rows(log_q: Tensor, index: Tensor, ids: Tensor) -> Tensor:
 def log_columns(log_q: Tensor, index: Tensor, ids: Tensor) -> Tensor:
     """log q(x -> ids_l) for every x: Float64[B, L, V], for ids Int[B, L]."""
     return log_rows(log_q.transpose(-1, -2), index, ids)
-
-
-def log_entries(log_q: Tensor, index: Tensor, ids: Tensor, into: Tensor) -> Tensor:
-    """log q(ids_l -> into_lw): Float64[B, L, W], for ids Int[B, L] and into Int[B, L, W]."""
-    log_q = log_q.expand(len(ids), -1, -1, -1)
-    return log_q[_samples(ids).unsqueeze(-1), index.unsqueeze(-1), ids.unsqueeze(-1), into]
 
 
 def log_mixture(log_d0: Tensor, log_q: Tensor, index: Tensor, into: Tensor | None = None) -> Tensor:

@@ -16,6 +16,11 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 
+def _uniform(layout: TokenLayout) -> Tensor:
+    """Uniform on the legal ids by position: Float64[L, V], or [1, V] where all are alike."""
+    return layout.uniform_log_probs()[: 1 if layout.rows_alike else None].exp()
+
+
 class Uniform(InterpolatingProcess):
     """Uniform noise: b_t(y) = (1 - alpha(t)) / K_l on the K_l legal ids of each position, 0
     elsewhere (Austin et al., arXiv 2107.03006; UDLM, arXiv 2412.10193).
@@ -29,7 +34,7 @@ class Uniform(InterpolatingProcess):
 
     def __init__(self, layout: TokenLayout, schedule: Schedule) -> None:
         super().__init__(layout, schedule)
-        self.register_buffer("rows", self._uniform(layout), persistent=False)
+        self.register_buffer("rows", _uniform(layout), persistent=False)
 
     def prior(self) -> Tensor:
         return self.rows.expand(self.layout.length, -1)
@@ -114,7 +119,7 @@ class Hybrid(InterpolatingProcess):
         mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
         mask = one_hot(mask_id, layout.vocab_size).double()  # (V,)
         self.register_buffer("mask", mask, persistent=False)
-        self.register_buffer("rows", self._uniform(layout), persistent=False)
+        self.register_buffer("rows", _uniform(layout), persistent=False)
 
     @property
     def uniform(self) -> Tensor:

@@ -21,9 +21,9 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from discrete_diffusion.config.values import REDUCE_OVERHEAD
 from discrete_diffusion.models.attention import allow_many_shapes
 from discrete_diffusion.models.transformer import MLP
+from discrete_diffusion.runtime.devices import REDUCE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 

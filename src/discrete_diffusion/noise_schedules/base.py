@@ -28,14 +28,6 @@ def per_token(value: Tensor) -> Tensor:
     return value.unsqueeze(-1) if value.ndim == 1 else value
 
 
-def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
-    """Return alpha, 1 - ``corrupted`` where that is precise and ``kept`` elsewhere.
-
-    alpha(0) = 1 is then exact; the formula that is precise at t = 1 misses it by a rounding.
-    """
-    return torch.where(corrupted < 0.5, 1 - corrupted, kept)
-
-
 class Schedule(Checked, nn.Module, ABC):
     """The keep probability alpha(t): strictly decreasing, alpha(0) = 1 and alpha(1) = 0 exactly.
 

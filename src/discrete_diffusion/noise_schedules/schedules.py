@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from discrete_diffusion.config.values import Bounds, Positive, is_number
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import Schedule, per_token, precise_complement
+from discrete_diffusion.noise_schedules.base import Schedule, per_token
+
+
+def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
+    """Return alpha, 1 - ``corrupted`` where that is precise and ``kept`` elsewhere.
+
+    alpha(0) = 1 is then exact; the formula that is precise at t = 1 misses it by a rounding.
+    """
+    return torch.where(corrupted < 0.5, 1 - corrupted, kept)
 
 
 class LogLinear(Schedule):

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+REDUCE_OVERHEAD = "reduce-overhead"
+"""Value of ``compile`` besides true and false: PyTorch's mode that records CUDA graphs."""
+
+
+def check_compile(value: Any) -> None:
+    """Raise ``ValueError`` for an unknown value of the option ``compile``."""
+    if not isinstance(value, bool) and value != REDUCE_OVERHEAD:
+        raise ValueError(
+            f"compile={value}: expected true, false, or {REDUCE_OVERHEAD}, CUDA graphs on a GPU"
+        )
+
 
 def computes_on_gpu(options: Mapping[str, Any]) -> bool:
     """True if ``accelerator`` is a GPU, or ``auto`` and torch finds one."""

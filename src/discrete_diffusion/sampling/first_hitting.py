@@ -15,7 +15,6 @@ from discrete_diffusion.sampling.partial_samples import (
     PartialSamples,
     are_sampled_together,
     number_of_calls,
-    order_of_unmasking,
     tokens_by_call,
 )
 from discrete_diffusion.sampling.tokens import TokenSampler
@@ -89,7 +88,10 @@ class FirstHitting(TokenSampler):
         call = torch.full_like(free, -1, dtype=torch.long)
         calls = torch.zeros_like(call[:, :1])
         for block in samples.blocks:
-            rank = order_of_unmasking(times, block.free).argsort(dim=1)  # in the block, from 0
+            order = times.masked_fill(~block.free, -1.0).argsort(
+                dim=1, descending=True, stable=True
+            )
+            rank = order.argsort(dim=1)  # in the block, from 0
             num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
             number = number_of_calls(self.tokens_per_call, samples.steps, num)
             call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)

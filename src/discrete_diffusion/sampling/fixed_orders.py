@@ -15,6 +15,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_order
 from discrete_diffusion.algorithms.distill import Distill
+from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
 from discrete_diffusion.config.values import Count, NotNegative, is_a
@@ -339,16 +340,15 @@ class FewCall(FixedOrder):
             u = uniform_draws((len(samples.x),), samples.generator, samples.x.device)
             samples.conditions = {**samples.conditions, "component": (u * components).long()}
 
-    def _denoised(
-        self,
-        algorithm: TokenAlgorithm,
-        x: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: dict[str, Any],
-    ) -> Tensor:
+    def _lazy_log_d0(
+        self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor, given: dict[str, Any]
+    ) -> LazyLogD:
         """Predict x0, computing each component once where samples are otherwise alike."""
-        if [*conditions] != ["component"] or not are_alike(x, t, real):
-            return super()._denoised(algorithm, x, t, real, conditions)
-        logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
-        return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]
+        x, real, student = samples.x[rows], samples.real[rows], cast(Distill, samples.algorithm)
+        if [*given] != ["component"] or not are_alike(x, t, real):
+            return super()._lazy_log_d0(samples, rows, t, here, given)
+        logits = student.component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
+        row, position = here.nonzero(as_tuple=True)
+        component, support = given["component"][row], student.layout.support
+        log_d0 = log_softmax_on(logits[0, component, position], support[position])
+        return LazyLogD(log_d0, position, support)

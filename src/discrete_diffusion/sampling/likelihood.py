@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm, eval_mode
+from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at, make_generator, uniform_draws
 from discrete_diffusion.config.values import are_whole_numbers, unknown_name
@@ -214,21 +215,26 @@ class _InParts:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.algorithm, name)
 
-    def denoise(
-        self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
-    ) -> Tensor:
-        """Predict as ``TokenAlgorithm.denoise``, in chunks."""
-        rows, predictions = [], []
+    def lazy_log_d0(
+        self, x_t: Tensor, t: Tensor, real: Tensor, at: Tensor, conditions: Conditions | None = None
+    ) -> LazyLogD:
+        """Predict as ``TokenAlgorithm.lazy_log_d0``, in chunks."""
+        row, parts, places = at.nonzero(as_tuple=True)[0], [], []
         # one chunk after the other, in the order of the rows at the end
         for part, filled in _parts_of_equal_pad(self.algorithm.layout, x_t):
             given = {name: value[filled] for name, value in (conditions or {}).items()}
             times = t[filled]
             # unequal times: a network may compute once for all rows what depends on t alone
             times[-1] = torch.where(times[0] < 0.5, (1 + times[0]) / 2, times[0] / 2)
-            log_d0 = self.algorithm.denoise(x_t[filled], times, real[filled], given)
-            predictions.append(log_d0[: len(part)])
-            rows.append(part)
-        return torch.cat(predictions)[torch.cat(rows).argsort()]
+            read = at[filled]
+            read[len(part) :] = False
+            parts.append(self.algorithm.lazy_log_d0(x_t[filled], times, real[filled], read, given))
+            places.append(torch.isin(row, part).nonzero().squeeze(1))
+        order = torch.cat(places).argsort()
+        values, position = (
+            torch.cat(each)[order] for each in zip(*(p[:2] for p in parts), strict=True)
+        )
+        return parts[0]._replace(values=values, position=position)
 
 
 def _parts_of_equal_pad(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -379,5 +385,5 @@ def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor
     if algorithm.blocks is not None:
         of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
     t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, of_block)
-    here = torch.arange(len(x), device=x.device)
-    return algorithm.denoise(x, t, real)[here, position]
+    at = torch.arange(length, device=x.device) == position.unsqueeze(1)
+    return algorithm.denoise_at(x, t, real, at)

@@ -46,14 +46,6 @@ def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> b
     return num > steps if steps is not None else min(num, tokens_per_call) > 1
 
 
-def order_of_unmasking(times: Tensor, free: Tensor) -> Tensor:
-    """Sort positions by unmask ``times`` Float64[B, L], latest first: Int[B, L].
-
-    Positions that are not ``free`` Bool[B, L] come last.
-    """
-    return times.masked_fill(~free, -1.0).argsort(dim=1, descending=True, stable=True)
-
-
 def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
     """Time at which as many positions are masked as now, Float64[B].
 
@@ -328,11 +320,6 @@ class PartialSamples:
             share = 1 - float((self.masked & self.free).sum() / self.free.sum().clamp(min=1))
         self.calls.begin(share)
 
-    @staticmethod
-    def most_calls(parts: Sequence[Block]) -> int:
-        """Number of calls that fill the parts in turn, with one token of a sample per call."""
-        return int(sum(part.num.max() for part in parts if len(part.num)))
-
     def conditions_of(self, rows: Tensor) -> dict[str, Any]:
         """Conditions of the samples ``rows`` Int[R]."""
         return {name: value[rows] for name, value in self.conditions.items()}
@@ -341,26 +328,6 @@ class PartialSamples:
         """Legal ids at ``position`` Int[N] of ``rows`` Int[N], within ``support``: Bool[N, V]."""
         legal = self.algorithm.layout.support[position]
         return legal if self.support is None else legal & self.support[rows, position]
-
-    def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
-        """Narrowed legal ids of the samples ``rows`` Int[R] at N positions, Bool[N, V].
-
-        ``here``: Bool[R, L], the positions. Where no id is left, all legal ids; None if nothing
-        narrows the ids.
-        """
-        narrowing = self.narrowing
-        if narrowing is not None and not narrowing.narrows_order:
-            narrowing = None
-        # nothing narrows
-        if self.support is None and narrowing is None:
-            return None
-        row, position = here.nonzero(as_tuple=True)
-        legal = self.legal_at(rows[row], position)
-        if narrowing is None:
-            return legal
-        # all legal ids where the narrowing leaves none
-        kept = legal & narrowing.support(self.x[rows[row]], position)
-        return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
         """Put tokens Int[N] at positions ``where`` Bool[B, L]; add their log weights Float[N]."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_cache
+from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import (
     log_prob_at,
@@ -203,8 +204,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         rows = where.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
-        here = where[rows]
-        self.sample_at(samples, where, self.log_d0(samples, rows, t[rows], here=here))
+        self.sample_at(samples, where, self.log_d0(samples, rows, t[rows], here=where[rows]))
 
     def sample_at(self, samples: PartialSamples, where: Tensor, log_d0: Tensor) -> None:
         """Sample tokens at N positions from D, modified by temperature, narrowing and ``top_p``.
@@ -306,54 +306,68 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         Returns:
             Float[R, L, V], or Float[N, V] at the positions ``here``.
         """
+        if here is not None:
+            return self.lazy_log_d0(samples, rows, t, here)(slice(None))
+        return self._dense_log_d0(samples, rows, t, 1, samples.conditions_of(rows))
+
+    def lazy_log_d0(
+        self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor
+    ) -> Callable[[Any], Tensor]:
+        """Call the network as ``log_d0`` does; return log D at the positions ``here``, by rows.
+
+        The result takes an index of n of the N positions and returns Float[n, V].
+        """
         samples.begin_call()
         samples.nfe[rows] += self._guidance.calls
-        x, algorithm = samples.x[rows], samples.algorithm
-        if here is None or not samples.keeps_blocks:
-            given = samples.conditions_of(rows)
-            samples.columns[rows] += self._guidance.calls * x.shape[1]
-            log_d0 = self._guided(algorithm, x, t, samples.real[rows], given)
-            return log_d0 if here is None else log_d0[here]
-        # a reader for each call of the guidance
-        if samples.read_under is not samples.conditions:
-            samples.columns += sum(reader.num_columns for reader in samples.readers)
-            samples.read_under = samples.conditions
-            inputs = self._guidance.inputs(samples.conditions, samples.x)
-            start = (algorithm, samples.x, samples.real)
-            samples.readers = [BlockReader(*start, given) for given in inputs]
-        predictions = [reader.log_d0(rows, x, t, here) for reader in samples.readers]
-        support = algorithm.layout.support[here.nonzero(as_tuple=True)[1]]
-        return self._guidance.mix_log_probs(predictions, support)
+        if samples.keeps_blocks:
+            # a reader for each call of the guidance
+            if samples.read_under is not samples.conditions:
+                samples.columns += sum(reader.num_columns for reader in samples.readers)
+                samples.read_under = samples.conditions
+                inputs = self._guidance.inputs(samples.conditions, samples.x)
+                start = (samples.algorithm, samples.x, samples.real)
+                samples.readers = [BlockReader(*start, given) for given in inputs]
+            parts = [each.lazy_log_d0(rows, samples.x[rows], t, here) for each in samples.readers]
+        else:
+            samples.columns[rows] += self._guidance.calls * here.shape[1]
+            inputs = self._guidance.inputs(samples.conditions_of(rows), here)
+            parts = [self._lazy_log_d0(samples, rows, t, here, given) for given in inputs]
+        if len(parts) == 1:
+            return parts[0].read
+        return lambda some: self._guidance.mix_log_probs(
+            [part.read(some) for part in parts], parts[0].support[parts[0].position[some]]
+        )
 
     def _log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
         """``log_d0`` of all samples, in fixed shapes; ``nfe`` grows by one where ``counted``."""
-        samples.begin_call()
-        samples.nfe += counted * self._guidance.calls
-        samples.columns += self._guidance.calls * samples.x.shape[1]
         given = samples.conditions
         if samples.on_host is not None and samples.on_host.packing is not None:
             given = {**given, "packing": samples.on_host.packing}
-        return self._guided(samples.algorithm, samples.x, t, samples.real, given)
+        return self._dense_log_d0(samples, slice(None), t, counted, given)
 
-    def _guided(
-        self, algorithm: TokenAlgorithm, x: Tensor, t: Tensor, real: Tensor, conditions: Conditions
+    def _dense_log_d0(
+        self, samples: PartialSamples, rows: Any, t: Tensor, counted: Any, conditions: Conditions
     ) -> Tensor:
+        samples.begin_call()
+        samples.nfe[rows] += counted * self._guidance.calls
+        x, algorithm = samples.x[rows], samples.algorithm
+        samples.columns[rows] += self._guidance.calls * x.shape[1]
         inputs = self._guidance.inputs(conditions, x)
-        predictions = [self._denoised(algorithm, x, t, real, given) for given in inputs]
+        predictions = [algorithm.denoise(x, t, samples.real[rows], given) for given in inputs]
         return self._guidance.mix_log_probs(predictions, algorithm.layout.support)
 
-    def _denoised(
-        self,
-        algorithm: TokenAlgorithm,
-        x: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: dict[str, Any],
-    ) -> Tensor:
-        """``algorithm.denoise``, computed for one row if all are equal, as at the first step."""
-        if conditions or not are_alike(x, t, real):
-            return algorithm.denoise(x, t, real, conditions)
-        return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
+    def _lazy_log_d0(
+        self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor, given: dict[str, Any]
+    ) -> LazyLogD:
+        """``lazy_log_d0`` of the algorithm, for one row if all are equal, as at the first step."""
+        x, real = samples.x[rows], samples.real[rows]
+        if given or not are_alike(x, t, real):
+            return samples.algorithm.lazy_log_d0(x, t, real, here, given)
+        # the positions of any row, and the place of each of the N among them
+        some = here.any(dim=0)
+        place = (some.cumsum(dim=0) - 1)[here.nonzero(as_tuple=True)[1]]
+        lazy = samples.algorithm.lazy_log_d0(x[:1], t[:1], real[:1], some.unsqueeze(0))
+        return lazy._replace(values=lazy.values[place], position=lazy.position[place])
 
     def adjusted(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """Apply temperature, narrowing and ``top_p`` to log D, as in ``TokenAlgorithm.predict``.

@@ -103,7 +103,8 @@ class Unmasking(TokenSampler):
 
     def run(self, samples: PartialSamples) -> None:
         parts = samples.blocks_and_groups if self.group_by_group else samples.blocks
-        samples.calls.expect(samples.most_calls(parts), exact=False)
+        most = sum(int(part.num.max()) for part in parts if len(part.num))
+        samples.calls.expect(most, exact=False)
         for part in parts:
             fill = self._fill_all if samples.has_fixed_shapes else self._fill
             fill(samples, part)
@@ -121,7 +122,7 @@ class Unmasking(TokenSampler):
             here = waiting[rows]
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
             raw_d0 = self.log_d0(samples, rows, t, here=here)
-            support = samples.support_at(rows, here)
+            support = narrowed_support(samples, rows, here)
             log_d0, log_kept = self.adjusted(raw_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
             # reveal those that come first
@@ -188,6 +189,27 @@ class Unmasking(TokenSampler):
         order = score.argsort(dim=1, descending=True, stable=True)
         number = self.number(wide_d0, here, order, num, samples.steps)
         return (order.argsort(dim=1) < number) & here, tokens
+
+
+def narrowed_support(samples: PartialSamples, rows: Tensor, here: Tensor) -> Tensor | None:
+    """Return the narrowed legal ids of the samples ``rows`` Int[R] at N positions, Bool[N, V].
+
+    ``here``: Bool[R, L], the positions. Where no id is left, all legal ids; None if nothing
+    narrows the ids.
+    """
+    narrowing = samples.narrowing
+    if narrowing is not None and not narrowing.narrows_order:
+        narrowing = None
+    # nothing narrows
+    if samples.support is None and narrowing is None:
+        return None
+    row, position = here.nonzero(as_tuple=True)
+    legal = samples.legal_at(rows[row], position)
+    if narrowing is None:
+        return legal
+    # all legal ids where the narrowing leaves none
+    kept = legal & narrowing.support(samples.x[rows[row]], position)
+    return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
 
 def check_positions(key: str, order: Sequence[int], length: int, names: Iterable[str]) -> None:

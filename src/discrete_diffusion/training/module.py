@@ -19,11 +19,11 @@ from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY
-from discrete_diffusion.config.values import REDUCE_OVERHEAD
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.models.acceleration import begin_step, compile_backbone
+from discrete_diffusion.runtime.devices import REDUCE_OVERHEAD
 from discrete_diffusion.training.callbacks import SkippedSteps, sharded, whole_weights
 from discrete_diffusion.training.learning_rate import check_learning_rate, check_length, lr_factor
 from discrete_diffusion.training.optimizers import build_optimizer

@@ -226,7 +226,7 @@ def test_changed_tokens_of_finished_blocks_are_read_again(kind):
                     state[:, first:] = MASK
                     here = torch.zeros_like(state, dtype=torch.bool)
                     here[:, first : first + 1 if kind == "ar" else last] = True
-                    found = reader.log_d0(rows, state, t[rows], here)
+                    found = reader.lazy_log_d0(rows, state, t[rows], here).read()
                     expected = algorithm.denoise(state, t[rows], real[rows])[here]
                     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
                     if before is not None and flipped == 0:
@@ -334,9 +334,9 @@ def test_rows_without_a_position_are_left_out():
     here[[0, 3], [7, 6]] = True
     reader = BlockReader(algorithm, x, real, {})
     every, t = torch.arange(7), torch.full((7,), 0.5)
-    found = reader.log_d0(every, x, t, here)
+    found = reader.lazy_log_d0(every, x, t, here).read()
     torch.testing.assert_close(found, algorithm.denoise(x, t, real, {})[here])
-    assert len(reader.log_d0(every, x, t, torch.zeros_like(real))) == 0
+    assert len(reader.lazy_log_d0(every, x, t, torch.zeros_like(real)).read()) == 0
 
 
 def test_conditions_may_change_on_the_way():
