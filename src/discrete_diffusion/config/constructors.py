@@ -24,6 +24,7 @@ from discrete_diffusion.config.values import (
     check_value,
     imported_signature,
     is_a,
+    is_number,
 )
 
 if TYPE_CHECKING:
@@ -366,3 +367,9 @@ def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
                 f"{what}: scales_with names {key!r}, expected a key of it that holds a whole "
                 f"number: {', '.join(sizes) or 'it has none'}"
             )
+
+
+def check_share(key: str, value: Any) -> None:
+    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from discrete_diffusion.config import values
+from discrete_diffusion.config.constructors import check_share
 from discrete_diffusion.config.plugins import Registry
 from discrete_diffusion.runtime.atomic_files import claimed_file, claimed_folder
 from discrete_diffusion.runtime.inputs import GivenObjects
@@ -67,8 +68,8 @@ class Option:
             raise ValueError(f"{key}={value}: expected one of {known}")
         if self.registry is not None:
             values.check_name(self.registry.noun, value, self.registry.names())
-        if self.share and not (values.is_number(value) and 0 < value < 1):
-            raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")
+        if self.share:
+            check_share(key, value)
         # one file or its objects
         if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from discrete_diffusion.config.values import check_share, counted
+from discrete_diffusion.config.constructors import check_share
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text import subwords, token_files, vocabulary
