@@ -91,11 +91,12 @@ class Task:
         rate = f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
         parts = [self.noted, rate]
         if self.total is not None:
-            left = (self.total - made) / speed - (now - self._moved)
+            rest = (self.total - made) / speed  # seconds left at the last change
             if self.costs is not None and (paid := self._paid + self.share * self._cost_at_hand):
-                part = max(self.costs / paid - 1, 0.0)
-                left = part * (self._moved - self.began) - (now - self._moved)
-            parts.append(f"{_format_seconds(max(left, 0))} left")
+                rest = max(self.costs / paid - 1, 0.0) * (self._moved - self.began)
+            # an item that takes longer than the mean so far is expected to take as long again
+            item, since = min(rest, 1 / speed), now - self._moved
+            parts.append(f"{_format_seconds(max(rest - item + abs(item - since), 1))} left")
         return ", ".join(parts)
 
 

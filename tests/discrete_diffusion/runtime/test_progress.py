@@ -126,6 +126,17 @@ def test_the_time_left_counts_what_items_cost(monkeypatch):
     assert "sampling, 10 of 100 samples, 5 s each" in sampling.status
 
 
+def test_a_slow_item_never_has_no_time_left(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    planning = Task("planning", 3, "diagrams")
+    now[0] = 10.0
+    planning.advance(2)
+    for waited, left in ((0, 5), (4, 1), (5, 1), (65, 60), (305, 300)):  # 5 s an item so far
+        now[0] = 10.0 + waited
+        assert planning.status.endswith(f"0:0{left // 60}:{left % 60:02} left")
+
+
 def test_parts_are_announced_and_counted(caplog):
     caplog.set_level("INFO")
     each = parts("drawing", "measuring")
