@@ -1,213 +1,48 @@
-"""IFC 4: a plan as a building of one storey, with spaces, walls, doors and windows.
-
-``IfcModel`` builds the file entity by entity; ``Frame`` is the place of an entity.
-"""
+"""IFC 4: a plan as a building of one storey, with spaces, slabs, walls, doors and windows."""
 
 from __future__ import annotations
 
 import json
-import math
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawn_parts import SPECK, DrawingStyle, names_of_rooms, wall_pieces
 from floor_plans.drawings.drawn_plan import flip_point, flip_y
+from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
 
 if TYPE_CHECKING:
     from shapely import Polygon
+    from shapely.geometry.base import BaseGeometry
 
     from floor_plans.plans.floor_plan import Door, Point
-
-_NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
-"""Namespace of the ids of files; any constant would do."""
-
-_NO_TIME = "1970-01-01T00:00:00"
-"""Time of creation in the header, fixed so that the same plan yields the same file."""
-
-_PRECISION = 1e-6  # precision of coordinates, metres
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Place on the storey: origin in metres, y upwards, direction of its x-axis, and height."""
-
-    x: float = 0.0
-    y: float = 0.0
-    ux: float = 1.0
-    uy: float = 0.0
-    z: float = 0.0
-
-    @classmethod
-    def along(cls, start: Point, end: Point, z: float = 0.0) -> Frame:
-        """Frame at ``start`` with its x-axis towards ``end``."""
-        length = math.dist(start, end)
-        return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
-
-    def local(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """Convert points of the storey to this frame."""
-        moved = [(point[0] - self.x, point[1] - self.y) for point in points]
-        return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
-
-    def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """Convert points of this frame to the storey; inverse of ``local``."""
-        return [
-            (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
-            for x, y in points
-        ]
-
-    def within(self, other: Frame) -> Frame:
-        """Return this frame relative to another frame."""
-        # origin and direction, seen from the other frame
-        (origin,) = other.local([(self.x, self.y)])
-        ux = self.ux * other.ux + self.uy * other.uy
-        uy = self.uy * other.ux - self.ux * other.uy
-        return Frame(*origin, ux, uy, self.z - other.z)
-
-
-class IfcModel:
-    """File of the schema IFC4, in metres. ``key``: text that ids are derived from, with their
-    names. ``north``: degrees clockwise from the y-axis."""
-
-    def __init__(self, key: str, north: float | None = None) -> None:
-        import ifcopenshell
-
-        self.file = ifcopenshell.file(schema="IFC4")
-        self.file.header.file_name.time_stamp = _NO_TIME
-        self._ids = uuid.uuid5(_NAMESPACE, key)
-        self._frames: dict[int, Frame] = {}
-        # shared points and directions
-        self._origin = self.new("IfcCartesianPoint", (0.0, 0.0, 0.0))
-        self._up = self.new("IfcDirection", (0.0, 0.0, 1.0))
-        # the coordinate system, and the one of bodies
-        self.world = self.new(
-            "IfcGeometricRepresentationContext",
-            ContextType="Model",
-            CoordinateSpaceDimension=3,
-            Precision=_PRECISION,
-            WorldCoordinateSystem=self.new("IfcAxis2Placement3D", self._origin),
-        )
-        if north is not None:
-            turned = math.radians(north)
-            self.world.TrueNorth = self.new("IfcDirection", (math.sin(turned), math.cos(turned)))
-        self._body = self.new(
-            "IfcGeometricRepresentationSubContext",
-            ContextIdentifier="Body",
-            ContextType="Model",
-            ParentContext=self.world,
-            TargetView="MODEL_VIEW",
-        )
-
-    def new(self, kind: str, *values: Any, **named: Any) -> Any:
-        """Add an entity without an id."""
-        return self.file.create_entity(kind, *values, **named)
-
-    def add(self, kind: str, name: str, **attributes: Any) -> Any:
-        """Add an entity with an id derived from its unique ``name``."""
-        import ifcopenshell.guid
-
-        own = ifcopenshell.guid.compress(uuid.uuid5(self._ids, f"{kind} {name}").hex)
-        return self.new(kind, GlobalId=own, **attributes)
-
-    def text(self) -> str:
-        return str(self.file.to_string())
-
-    def units(self) -> Any:
-        """Add metres, square metres, cubic metres and radians."""
-        named = {
-            "LENGTHUNIT": "METRE",
-            "AREAUNIT": "SQUARE_METRE",
-            "VOLUMEUNIT": "CUBIC_METRE",
-            "PLANEANGLEUNIT": "RADIAN",
-        }
-        units = [self.new("IfcSIUnit", UnitType=kind, Name=name) for kind, name in named.items()]
-        return self.new("IfcUnitAssignment", units)
-
-    def place(self, frame: Frame, parent: Any = None) -> Any:
-        """Add the placement of ``frame``, relative to the placement ``parent``."""
-        outer = Frame() if parent is None else self._frames[parent.id()]
-        # placements are relative to their parent
-        seen = frame.within(outer)
-        axes = self.new(
-            "IfcAxis2Placement3D",
-            self.new("IfcCartesianPoint", (seen.x, seen.y, seen.z)),
-            self._up,
-            self.new("IfcDirection", (seen.ux, seen.uy, 0.0)),
-        )
-        placement = self.new("IfcLocalPlacement", parent, axes)
-        self._frames[placement.id()] = frame
-        return placement
-
-    def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
-        """Add solids over polygons of the storey, ``height`` high, for an entity placed in
-        ``frame``."""
-        from shapely.geometry.polygon import orient
-
-        solids = []
-        for polygon in map(orient, polygons):
-            # the border, and holes
-            curves = []
-            for ring in (polygon.exterior, *polygon.interiors):
-                points = frame.local(ring.coords)[:-1]
-                corners = [self.new("IfcCartesianPoint", point) for point in points]
-                curves.append(self.new("IfcPolyline", [*corners, corners[0]]))
-            # the profile, extruded
-            outer, *holes = curves
-            kind = f"IfcArbitrary{'ProfileDefWithVoids' if holes else 'ClosedProfileDef'}"
-            profile = self.new(kind, "AREA", None, outer, *([holes] if holes else []))
-            solids.append(self.new("IfcExtrudedAreaSolid", profile, None, self._up, height))
-        shape = self.new(
-            "IfcShapeRepresentation",
-            ContextOfItems=self._body,
-            RepresentationIdentifier="Body",
-            RepresentationType="SweptSolid",
-            Items=solids,
-        )
-        return self.new("IfcProductDefinitionShape", Representations=[shape])
-
-    def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
-        """Add a set of properties of an entity, such as ``Pset_WallCommon``."""
-        made = [
-            self.new("IfcPropertySingleValue", Name=key, NominalValue=self.new("IfcBoolean", value))
-            for key, value in values.items()
-        ]
-        own = f"{name} {of.GlobalId}"
-        self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
-
-    def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
-        """Add a set of quantities of an entity. ``values``: kind ("Area") and value by name."""
-        made = [
-            self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
-            for key, (kind, value) in values.items()
-        ]
-        own = f"{name} {of.GlobalId}"
-        self._define(of, own, self.add("IfcElementQuantity", own, Name=name, Quantities=made))
-
-    def _define(self, of: Any, name: str, definition: Any) -> None:
-        """Attach a definition to an entity."""
-        self.add(
-            "IfcRelDefinesByProperties",
-            name,
-            RelatedObjects=[of],
-            RelatingPropertyDefinition=definition,
-        )
-
 
 DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0  # heights in metres
 _LEAF, _GLASS = 0.05, 0.06  # thickness of a door's leaf and of a window in its frame, metres
 _THROUGH = 0.05  # metres that the solid of an opening extends beyond its wall
+_SLAB = 0.2  # thickness of the slabs below and above the storey, metres
+_SHORTEST = 0.02  # least length of a line that is the border of a space, metres
+
+
+class _Bound(NamedTuple):
+    """Element that bounds spaces: its polygon on the storey, and heights of foot and body."""
+
+    element: Any
+    polygon: Polygon
+    foot: float
+    height: float
+    is_outer: bool | None
 
 
 def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
     """Write a plan as IFC, in metres, y upwards: project, site, building and storey, and on it
-    spaces, straight pieces of wall with openings, doors, windows (a proposal) and railings.
+    spaces, straight pieces of wall with openings, doors, windows (a proposal) and railings, between
+    two slabs. An opening lies in one wall. Walls and slabs have a material of one layer, spaces
+    their boundaries of first level, the site the border of the plot or of the plan.
 
     NetFloorArea, NetPerimeter and NetVolume of a space are those of its solid, the free floor
     between walls; GrossFloorArea and GrossPerimeter go to the middle of the walls. Ids are derived
@@ -236,23 +71,16 @@ class _Building:
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
         self.model = model = IfcModel(text, plan.north)
         self.elements: list[Any] = []
+        self.slabs: list[tuple[Any, BaseGeometry, float]] = []
         self.storey = self._storey(str(plan.diagram.metadata.get("name") or "Floor plan"))
-        # spaces and walls
+        # spaces, slabs and walls
         spaces = [self._space(k) for k in range(plan.diagram.num_rooms)]
-        self._aggregate(self.storey, [space for space in spaces if space is not None])
-        self.walls: list[tuple[Any, Polygon]] = []
-        border = flip_y(self.shapes.shell).boundary
-        for number, piece in enumerate(wall_pieces(flip_y(self.shapes.solid)), start=1):
-            # the x-axis of a wall is along it
-            x0, y0, x1, y1 = piece.bounds
-            frame = Frame(x0, y0) if x1 - x0 >= y1 - y0 else Frame(x1, y0, 0.0, 1.0)
-            wall = self._element(
-                "IfcWall", f"{number}", frame, [piece], style.storey, PredefinedType="SOLIDWALL"
-            )
-            is_outer = bool(piece.distance(border) < SPECK)
-            model.properties(wall, "Pset_WallCommon", {"IsExternal": is_outer})
-            self.walls.append((wall, piece))
-        self.elements += [wall for wall, _ in self.walls]
+        self._aggregate(self.storey, [made for made, _ in filter(None, spaces)])
+        self.bounds: list[_Bound] = []
+        self._slabs()
+        for number, piece in enumerate(self._wall_pieces(), start=1):
+            self._wall(f"{number}", piece)
+        self.walls = [(bound.element, bound.polygon) for bound in self.bounds]
         # doors and windows, each in an opening of its wall
         for k, swing in enumerate(self.shapes.swings):
             self._door(f"{k + 1}", swing.door, swing)
@@ -260,7 +88,9 @@ class _Building:
             self._door(f"sliding {k + 1}", door, None)
         for k, window in enumerate(self.shapes.windows):
             ends, space = (flip_point(window.start), flip_point(window.end)), window_space(window)
-            made = self._fill("IfcWindow", f"window {k + 1}", ends, flip_y(space), (SILL, HEIGHT))
+            made = self._fill(
+                "IfcWindow", f"window {k + 1}", ends, flip_y(space), (SILL, HEIGHT), is_outer=True
+            )
             made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
             model.properties(made, "Pset_WindowCommon", {"IsExternal": True})
         # railings of balconies
@@ -274,11 +104,95 @@ class _Building:
                 PredefinedType="BALUSTRADE",
             )
             self.elements.append(made)
+            self.bounds.append(_Bound(made, part, 0.0, RAILING_HEIGHT, True))
         model.add(
             "IfcRelContainedInSpatialStructure",
             "elements",
             RelatedElements=self.elements,
             RelatingStructure=self.storey,
+        )
+        for space in filter(None, spaces):
+            self._boundaries(*space)
+
+    def _slabs(self) -> None:
+        """Add the slab below all floors and walls, and the one above the rooms."""
+        from shapely import get_parts, union_all
+
+        shapes = self.shapes
+        house = union_all([shapes.house, shapes.solid])
+        whole = union_all([house, *shapes.floors, shapes.railings])
+        for kind, area, z in (("FLOOR", whole, -_SLAB), ("ROOF", house, self.style.storey)):
+            parts = list(get_parts(flip_y(area)))
+            made = self._element(
+                "IfcSlab", kind.lower(), Frame(z=z), parts, _SLAB, PredefinedType=kind
+            )
+            self.model.layers(made, "Slab", _SLAB)
+            self.slabs.append((made, flip_y(area), max(z, 0.0)))
+            self.elements.append(made)
+
+    def _wall_pieces(self) -> list[Polygon]:
+        """Straight pieces of wall, such that every opening lies in one of them."""
+        from shapely import get_parts, union_all
+
+        shapes, solid = self.shapes, flip_y(self.shapes.solid)
+        doors = [swing.door for swing in shapes.swings] + shapes.sliding
+        spaces = [*map(door_space, doors), *map(window_space, shapes.windows)]
+        waiting, own = list(map(flip_y, spaces)), []
+        pieces = wall_pieces(solid)
+        # an opening across two pieces gets a piece of its own, and the rest is cut again
+        while crossing := [
+            space
+            for space in waiting
+            if sum(piece.intersection(space).area > SPECK for piece in pieces) > 1
+        ]:
+            waiting = [space for space in waiting if space not in crossing]
+            own += [solid.intersection(space) for space in crossing]
+            pieces = wall_pieces(solid.difference(union_all(own)))
+        return pieces + [part for part in get_parts(own) if part.area > SPECK]
+
+    def _wall(self, name: str, piece: Polygon) -> None:
+        """Add a piece of wall, whose x-axis is along it."""
+        x0, y0, x1, y1 = piece.bounds
+        frame = Frame(x0, y0) if x1 - x0 >= y1 - y0 else Frame(x1, y0, 0.0, 1.0)
+        height = self.style.storey
+        wall = self._element("IfcWall", name, frame, [piece], height, PredefinedType="SOLIDWALL")
+        is_outer = bool(piece.distance(flip_y(self.shapes.shell).boundary) < SPECK)
+        self.model.properties(wall, "Pset_WallCommon", {"IsExternal": is_outer})
+        kind = "Outer wall" if is_outer else "Inner wall"
+        self.model.layers(wall, kind, min(x1 - x0, y1 - y0))
+        self.elements.append(wall)
+        self.bounds.append(_Bound(wall, piece, 0.0, height, is_outer))
+
+    def _boundaries(self, space: Any, parts: list[Polygon]) -> None:
+        """Add the boundaries of a space: slabs, walls, doors, windows and railings."""
+        from shapely import get_parts, line_merge
+
+        for k, part in enumerate(parts):
+            for slab, area, z in self.slabs:
+                if area.intersection(part).area > SPECK:
+                    self._bound(space, slab, f"{k}", self.model.face(part, z), is_outer=None)
+            for each in self.bounds:
+                # lines of the floor's border at the element
+                near = part.boundary.intersection(each.polygon.buffer(SPECK))
+                lines = line_merge(near) if near.geom_type == "MultiLineString" else near
+                for n, line in enumerate(get_parts(lines)):
+                    if line.length > _SHORTEST:
+                        face = self.model.upright_face(line.coords, each.foot, each.height)
+                        self._bound(space, each.element, f"{k}.{n}", face, is_outer=each.is_outer)
+
+    def _bound(
+        self, space: Any, element: Any, name: str, face: Any, *, is_outer: bool | None
+    ) -> None:
+        kinds = {True: "EXTERNAL", False: "INTERNAL", None: "NOTDEFINED"}
+        self.model.add(
+            "IfcRelSpaceBoundary1stLevel",
+            f"{space.GlobalId} {element.GlobalId} {name}",
+            Name="1stLevel",
+            RelatingSpace=space,
+            RelatedBuildingElement=element,
+            ConnectionGeometry=face,
+            PhysicalOrVirtualBoundary="PHYSICAL",
+            InternalOrExternalBoundary=kinds[is_outer],
         )
 
     def _storey(self, name: str) -> Any:
@@ -300,6 +214,8 @@ class _Building:
                 kind, "0", Name=own, ObjectPlacement=placement, CompositionType="ELEMENT"
             )
             self._aggregate(above, [part])
+            if kind == "IfcSite":
+                part.Representation = model.footprint(flip_y(self.plan.outline))
             above = part
         above.Elevation = 0.0
         return above
@@ -323,8 +239,8 @@ class _Building:
             Representation=self.model.body(frame, bodies, height),
         )
 
-    def _space(self, room: int) -> Any:
-        """Add the space of a room; None if its walls leave no floor."""
+    def _space(self, room: int) -> tuple[Any, list[Polygon]] | None:
+        """Add the space of a room, and return it with its floor; None if walls leave none."""
         import shapely
 
         gross, shapes = self.shapes.floors[room], self.shapes
@@ -355,11 +271,13 @@ class _Building:
             "NetVolume": ("Volume", area * height),
         }
         self.model.quantities(space, "Qto_SpaceBaseQuantities", quantities)
-        return space
+        return space, parts
 
-    def _openings(self, name: str, space: Polygon, frame: Frame, height: float) -> list[Any]:
-        """Add an opening to each piece of wall that ``space`` crosses; return them, the largest
-        first."""
+    def _openings(
+        self, name: str, space: Polygon, frame: Frame, height: float
+    ) -> list[tuple[Polygon, Any]]:
+        """Add an opening to each piece of wall that ``space`` crosses; return them with the parts
+        of walls that they cut out, the largest first."""
         from shapely import Polygon, box
 
         found = []
@@ -389,8 +307,8 @@ class _Building:
                 RelatingBuildingElement=wall,
                 RelatedOpeningElement=opening,
             )
-            found.append((cut.area, opening))
-        return [opening for _, opening in sorted(found, key=lambda each: -each[0])]
+            found.append((cut, opening))
+        return sorted(found, key=lambda each: -each[0].area)
 
     def _door(self, number: str, door: Door, swing: Swing | None) -> None:
         """Add a door. In the frame of its opening it opens towards y, hinged to the left or
@@ -406,9 +324,10 @@ class _Building:
             is_left = along[0] * opens[1] - along[1] * opens[0] > 0
             start, end = (hinge, other) if is_left else (other, hinge)
             kind = f"SINGLE_SWING_{'LEFT' if is_left else 'RIGHT'}"
-        made = self._fill("IfcDoor", name, (start, end), flip_y(door_space(door)), (0, DOOR_HEIGHT))
+        outside, space = door.is_front or swing is None, flip_y(door_space(door))
+        heights = (0.0, DOOR_HEIGHT)
+        made = self._fill("IfcDoor", name, (start, end), space, heights, is_outer=outside)
         made.PredefinedType, made.OperationType = "DOOR", kind
-        outside = door.is_front or swing is None
         self.model.properties(made, "Pset_DoorCommon", {"IsExternal": outside})
 
     def _fill(
@@ -418,6 +337,8 @@ class _Building:
         ends: tuple[Point, Point],
         space: Polygon,
         heights: tuple[float, float],
+        *,
+        is_outer: bool,
     ) -> Any:
         """Add a door or window between its ``ends``, in the opening that it fills. ``heights``:
         height of its foot above the floor, and from foot to head."""
@@ -426,7 +347,7 @@ class _Building:
         line, (foot, height) = LineString(ends), heights
         # a frame along the opening
         frame = Frame.along(*ends, foot)
-        openings = self._openings(name, space, frame, height)
+        (cut, opening), *_ = self._openings(name, space, frame, height) or [(space, None)]
         thickness = _LEAF if kind == "IfcDoor" else _GLASS
         # the element stands in its opening, or else on the storey
         made = self._element(
@@ -435,16 +356,17 @@ class _Building:
             frame,
             [line.buffer(thickness / 2, cap_style="flat")],
             height,
-            within=openings[0].ObjectPlacement if openings else self.storey.ObjectPlacement,
+            within=(opening or self.storey).ObjectPlacement,
             OverallHeight=height,
             OverallWidth=line.length,
         )
-        if openings:
+        if opening is not None:
             self.model.add(
                 "IfcRelFillsElement",
                 name,
-                RelatingOpeningElement=openings[0],
+                RelatingOpeningElement=opening,
                 RelatedBuildingElement=made,
             )
         self.elements.append(made)
+        self.bounds.append(_Bound(made, cut, foot, height, is_outer))
         return made

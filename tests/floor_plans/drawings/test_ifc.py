@@ -123,6 +123,61 @@ def test_doors_and_windows_stand_in_openings_of_their_walls(tmp_path, plan):
         assert through.geom_type == "MultiPolygon" or through.area < footprint(wall).area - 0.02
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_reader_of_ifc_alone_finds_what_encloses_each_space(tmp_path, plan):
+    """Walls all around it and a slab below; doors and windows in one wall each."""
+    model = written(tmp_path, plan, storey=2.7)
+    openings = model.by_type("IfcOpeningElement")
+    assert len(openings) == len(model.by_type("IfcRelFillsElement"))
+    doors = dict.fromkeys(model.by_type("IfcDoor"), 0)
+    for space in model.by_type("IfcSpace"):
+        own = elements.get_psets(space)["Qto_SpaceBaseQuantities"]
+        around = below = 0.0
+        for each in space.BoundedBy:
+            surface, part = each.ConnectionGeometry.SurfaceOnRelatingElement, each
+            part = each.RelatedBuildingElement
+            if part.is_a("IfcSlab"):
+                ring = [point.Coordinates for point in surface.OuterBoundary.Points]
+                holes = [
+                    [point.Coordinates for point in hole] for hole, *_ in surface.InnerBoundaries
+                ]
+                below += (part.PredefinedType == "FLOOR") * shapely.Polygon(ring, holes).area
+                continue
+            line = [point.Coordinates for point in surface.SweptCurve.Curve.Points]
+            around += (part.is_a() in ("IfcWall", "IfcRailing")) * shapely.LineString(line).length
+            if part.is_a("IfcDoor"):
+                doors[part] += 1
+                assert shapely.LineString(line).length == pytest.approx(part.OverallWidth, abs=1e-3)
+        assert below == pytest.approx(own["NetFloorArea"])
+        assert around == pytest.approx(own["NetPerimeter"], abs=0.05)
+    drawn = [each.door for each in PlanShapes(plan).swings] + PlanShapes(plan).sliding
+    assert [*doors.values()] == [1 if door.is_front else 2 for door in drawn]
+
+
+def test_slabs_materials_and_the_site_measure_what_is_drawn(tmp_path):
+    plan = by_hand()
+    model, shapes = written(tmp_path, plan, storey=2.7), PlanShapes(plan)
+    below, above = model.by_type("IfcSlab")
+    spaces = shapely.union_all([footprint(space) for space in model.by_type("IfcSpace")])
+    assert footprint(below).buffer(1e-6).covers(spaces)
+    house = flip_y(shapely.union_all([shapes.house, shapes.solid]))
+    assert footprint(above).symmetric_difference(house).area < 1e-6
+    tops = [placement.get_local_placement(slab.ObjectPlacement)[2, 3] for slab in (below, above)]
+    assert tops == pytest.approx([-0.2, 2.7])
+    walls = model.by_type("IfcWall")
+    for element in (below, above, *walls):
+        (layer,) = elements.get_material(element).MaterialLayers
+        x0, y0, x1, y1 = footprint(element).bounds
+        sides = [0.2] if element.is_a("IfcSlab") else [x1 - x0, y1 - y0]
+        assert layer.LayerThickness == pytest.approx(min(sides))
+    assert {elements.get_material(wall).MaterialLayers[0].Material.Name for wall in walls} == {
+        *("Outer wall", "Inner wall")
+    }
+    (curve,) = model.by_type("IfcSite")[0].Representation.Representations[0].Items
+    border = shapely.Polygon([point.Coordinates for point in curve.Points])
+    assert border.area == pytest.approx(plan.outline.area)
+
+
 def test_rooms_have_names_in_a_language(tmp_path):
     plan = by_hand()
     named = {name: {} for name in ("en", "de")}
