@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import number_bedrooms
@@ -165,7 +167,10 @@ class Drawing:
             )
             what = f"{both} share {area:.1f} m2, which count for the smaller one"
             notes.append(Note(OVERLAP, what))
-        notes += self._notes_on_groups()
+        for group in far_groups([room.floor for room in self.rooms])[1:]:
+            first = f"rooms[{group[0]}], {ROOM_TYPES[rooms[group[0]]]}"
+            what = f"{len(group)} rooms, {first} the first: another dwelling or storey?"
+            notes.append(Note(APART, what))
         for k, room in enumerate(self.rooms):
             if k not in unmoved and room.box is None:
                 notes += fill_notes(k, room.room, room.floor.area / bare.boxes[k].area)
@@ -175,22 +180,6 @@ class Drawing:
             notes=tuple(notes),
             drawn=None if unmoved else self.drawn,
         )
-
-    def _notes_on_groups(self) -> Iterator[Note]:
-        """Notes on groups of several rooms that are far from the largest group."""
-        import shapely
-
-        floors = [room.floor for room in self.rooms]
-        # rooms closer than ``_FAR`` form one part
-        around = shapely.union_all(shapely.buffer(floors, _FAR / 2))
-        groups = [
-            [k for k, floor in enumerate(floors) if part.intersects(floor)]
-            for part in shapely.get_parts(around)
-        ]
-        groups = sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
-        for group in groups[1:]:
-            first = f"rooms[{group[0]}], {ROOM_TYPES[self.rooms[group[0]].room]}"
-            yield Note(APART, f"{len(group)} rooms, {first} the first: another dwelling or storey?")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, embedded: FloorPlan | None) -> Door:
         """Embedded door at the same position, or a new one between the stated or nearest rooms."""
@@ -260,6 +249,17 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
     """Note on a room that fills less than half of its box."""
     if share < _LEAST_FILL:
         yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
+
+
+def far_groups(floors: Sequence[BaseGeometry]) -> list[list[int]]:
+    """Numbers of the rooms in each group of several that is far from all others, the largest
+    first."""
+    import shapely
+
+    # rooms closer than ``_FAR`` form one part
+    around = shapely.union_all(shapely.buffer(floors, _FAR / 2))
+    parts = [np.flatnonzero(part.intersects(floors)) for part in shapely.get_parts(around)]
+    return sorted((part.tolist() for part in parts if len(part) > 1), key=len, reverse=True)
 
 
 def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:

@@ -22,6 +22,7 @@ from floor_plans.drawings.drawn_plan import (
     Drawing,
     check_installed,
     corners_of,
+    far_groups,
     flip_y,
     largest_boundary,
     rooms_of_labels,
@@ -39,6 +40,13 @@ if TYPE_CHECKING:
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
 """Names of what is left out: lines on ROOMS that are not closed, outlines drawn twice, and open
 boundaries."""
+
+
+_STOREY = 3  # least number of rooms that may be a storey or dwelling
+_ONE_LEVEL = (
+    "as those of several storeys or dwellings are, and a drawing is one plan; write each to a file "
+    "of its own"
+)
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
@@ -65,6 +73,9 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
+    storeys = [group for group in far_groups([*floors.values()]) if len(group) >= _STOREY]
+    if len(storeys) > 1:
+        raise DiagramError("ROOMS", f"{len(storeys)} groups of rooms lie far apart, {_ONE_LEVEL}")
     # names of the rooms
     texts, notes = _names_of_floors(layers.get("LABELS", []), floors, scale, names)
     for number, floor in floors.items():
@@ -121,8 +132,7 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
     if len(those) > 1:
         raise DiagramError(
             "ROOMS",
-            f"rooms are on the layers {', '.join(those)}, as those of several storeys or dwellings "
-            "are, and a drawing is one plan; write each to a file of its own, its rooms on ROOMS",
+            f"rooms are on the layers {', '.join(those)}, {_ONE_LEVEL}, its rooms on ROOMS",
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discrete_diffusion.runtime import install_command
@@ -165,7 +167,7 @@ class _Building:
 
     def _boundaries(self, space: Any, parts: list[Polygon]) -> None:
         """Add the boundaries of a space: slabs, walls, doors, windows and railings."""
-        from shapely import get_parts, line_merge
+        from shapely import get_parts
 
         for k, part in enumerate(parts):
             for slab, area, z in self.slabs:
@@ -173,11 +175,11 @@ class _Building:
                     self._bound(space, slab, f"{k}", self.model.face(part, z), is_outer=None)
             for each in self.bounds:
                 # lines of the floor's border at the element
-                near = part.boundary.intersection(each.polygon.buffer(SPECK))
-                lines = line_merge(near) if near.geom_type == "MultiLineString" else near
-                for n, line in enumerate(get_parts(lines)):
-                    if line.length > _SHORTEST:
-                        face = self.model.upright_face(line.coords, each.foot, each.height)
+                near = part.boundary.intersection(each.polygon.buffer(SPECK)).simplify(SPECK)
+                lines = [line for piece in get_parts(near) for line in pairwise(piece.coords)]
+                for n, ends in enumerate(lines):
+                    if math.dist(*ends) > _SHORTEST:
+                        face = self.model.upright_face(*ends, each.foot, each.height)
                         self._bound(space, each.element, f"{k}.{n}", face, is_outer=each.is_outer)
 
     def _bound(

@@ -170,22 +170,29 @@ class IfcModel:
 
     def face(self, polygon: Polygon, z: float) -> Any:
         """Add a level surface over a polygon of the storey, as that of two touching entities."""
-        outer, *holes = self._rings(Frame(), polygon)
-        plane = self.new("IfcPlane", self._axes(z))
-        surface = self.new("IfcCurveBoundedPlane", plane, outer, holes)
-        return self.new("IfcConnectionSurfaceGeometry", surface)
+        return self._surface((0.0, 0.0, z), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), polygon)
 
-    def upright_face(self, ends: Sequence[Sequence[float]], foot: float, height: float) -> Any:
+    def upright_face(self, start: Point, end: Point, foot: float, height: float) -> Any:
         """Add the surface above a line of the storey from its ``foot``, ``height`` high."""
-        line = self.new("IfcPolyline", [self.new("IfcCartesianPoint", end) for end in ends])
-        profile = self.new("IfcArbitraryOpenProfileDef", "CURVE", None, line)
-        surface = self.new(
-            "IfcSurfaceOfLinearExtrusion", profile, self._axes(foot), self._up, height
-        )
-        return self.new("IfcConnectionSurfaceGeometry", surface)
+        from shapely import box
 
-    def _axes(self, z: float) -> Any:
-        return self.new("IfcAxis2Placement3D", self.new("IfcCartesianPoint", (0.0, 0.0, z)))
+        along = Frame.along(start, end)
+        sides = (along.ux, along.uy, 0.0), (along.uy, -along.ux, 0.0)
+        return self._surface((*start, foot), *sides, box(0, 0, math.dist(start, end), height))
+
+    def _surface(
+        self, at: Sequence[float], x: Sequence[float], normal: Sequence[float], polygon: Polygon
+    ) -> Any:
+        """Add the surface over a polygon of the plane at ``at`` with this x-axis and normal."""
+        axes = self.new(
+            "IfcAxis2Placement3D",
+            self.new("IfcCartesianPoint", tuple(at)),
+            self.new("IfcDirection", tuple(normal)),
+            self.new("IfcDirection", tuple(x)),
+        )
+        outer, *holes = self._rings(Frame(), polygon)
+        surface = self.new("IfcCurveBoundedPlane", self.new("IfcPlane", axes), outer, holes)
+        return self.new("IfcConnectionSurfaceGeometry", surface)
 
     def layers(self, of: Any, name: str, thickness: float) -> None:
         """Add the material of an entity: one layer, ``name`` and ``thickness`` metres."""

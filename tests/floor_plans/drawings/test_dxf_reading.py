@@ -349,3 +349,18 @@ def test_a_block_that_is_repeated_too_often_is_refused_before_it_is_repeated(mon
     monkeypatch.setattr(type(tile), "multi_insert", lambda insert: pytest.fail("it is repeated"))
     with pytest.raises(DiagramError, match="50,000 lines and texts in blocks"):
         plot_of_dxf(text.getvalue().encode())
+
+
+def test_two_storeys_side_by_side_on_one_layer_are_refused(tmp_path):
+    """A shed of two rooms is none."""
+    document = blank()
+    draw(document.modelspace())
+    for x in (20, 22):
+        outline(document.modelspace(), x, 0, x + 2, 2)
+        write(document.modelspace(), "Storage", x + 1, 1)
+    (remark,) = report_of(tmp_path, document).remarks
+    assert "far from" in remark.kind
+    outline(document.modelspace(), 24, 0, 26, 2)
+    write(document.modelspace(), "Balcony", 25, 1)
+    with pytest.raises(ValueError, match="2 groups of rooms lie far apart, as those of several"):
+        report_of(tmp_path, document)
