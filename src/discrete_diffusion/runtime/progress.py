@@ -86,16 +86,15 @@ class Task:
         fresh = made - self._done_before
         if fresh <= 0 or self.done == self.total:
             return f"{self.noted}, {_format_seconds(now - self.began)} so far"
-        # the speed up to the last change, so that the time left goes down between two changes
+        # speed and seconds left at the last change, so that the time goes down until the next
         speed = fresh / max(self._moved - self.began, 1e-9)
         rate = f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
         parts = [self.noted, rate]
         if self.total is not None:
-            rest = (self.total - made) / speed  # seconds left at the last change
+            rest = (self.total - made) / speed
             if self.costs is not None and (paid := self._paid + self.share * self._cost_at_hand):
                 rest = max(self.costs / paid - 1, 0.0) * (self._moved - self.began)
-            # an item that takes longer than the mean so far is expected to take as long again
-            item, since = min(rest, 1 / speed), now - self._moved
+            item, since = min(rest, 1 / speed), now - self._moved  # overdue: as long again
             parts.append(f"{_format_seconds(max(rest - item + abs(item - since), 1))} left")
         return ", ".join(parts)
 
