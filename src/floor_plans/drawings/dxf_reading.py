@@ -73,9 +73,6 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
-    storeys = [group for group in far_groups([*floors.values()]) if len(group) >= _STOREY]
-    if len(storeys) > 1:
-        raise DiagramError("ROOMS", f"{len(storeys)} groups of rooms lie far apart, {_ONE_LEVEL}")
     # names of the rooms
     texts, notes = _names_of_floors(layers.get("LABELS", []), floors, scale, names)
     for number, floor in floors.items():
@@ -213,7 +210,7 @@ def _read_floors(
     entities: Iterable[Any], scale: float, left_out: list[str]
 ) -> dict[int, BaseGeometry]:
     """Read floors in metres by number. Names of open or repeated polylines are added to
-    ``left_out``."""
+    ``left_out``. Raises ``DiagramError`` for several storeys."""
     import shapely
 
     parts: dict[int, list[BaseGeometry]] = {}
@@ -243,7 +240,11 @@ def _read_floors(
         for number, rings in sorted(parts.items())
     }
     first = max(floors, default=-1) + 1
-    return floors | dict(enumerate(own, start=first))
+    floors |= dict(enumerate(own, start=first))
+    storeys = [group for group in far_groups([*floors.values()]) if len(group) >= _STOREY]
+    if len(storeys) > 1:
+        raise DiagramError("ROOMS", f"{len(storeys)} groups of rooms lie far apart, {_ONE_LEVEL}")
+    return floors
 
 
 def _read_doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
