@@ -145,8 +145,8 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     layers = entities_by_layer(document)
     refused: list[DiagramError] = []
     # on the layer of boundaries, or on any
-    rings = _closed_polylines(layers.get(BOUNDARY, []), refused)
-    rings = rings or _closed_polylines(chain(*layers.values()), refused)
+    rings = [*_closed_polylines(layers.get(BOUNDARY, []), refused)]
+    rings = rings or [*_closed_polylines(chain(*layers.values()), refused)]
     if not rings:
         why = f"; {refused[0]}" if refused else ""
         raise DiagramError("", f"no closed polyline, as the outline of a plot is{why}")
@@ -165,18 +165,16 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
 
 
-def _closed_polylines(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
-    """Return the closed polylines; errors of invalid polylines are added to ``refused``."""
-    found = []
+def _closed_polylines(
+    entities: Iterable[Any], refused: list[DiagramError]
+) -> Iterator[BaseGeometry]:
+    """Yield the closed polylines; errors of invalid polylines are added to ``refused``."""
     for each in entities:
         try:
-            ring = ring_of(each)
+            if (ring := ring_of(each)) is not None:
+                yield ring
         except DiagramError as error:
             refused.append(error)
-            continue
-        if ring is not None:
-            found.append(ring)
-    return found
 
 
 def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
