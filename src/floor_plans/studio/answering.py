@@ -62,7 +62,6 @@ from floor_plans.studio.bodies import (
     PlanBody,
     PlotBody,
     RealiseBody,
-    SampleBody,
 )
 from floor_plans.studio.jobs import Report, Workers
 from floor_plans.studio.sampling import DiagramModel
@@ -153,10 +152,6 @@ def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
     """Read a request for completions, and its partial diagram."""
     body = read_body(CompleteBody, content)
     return body, body.given.as_partial()
-
-
-def read_sample(content: bytes) -> SampleBody:
-    return read_body(SampleBody, content)
 
 
 def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
@@ -336,20 +331,18 @@ def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
 
 
 @lru_cache(maxsize=1)
-def _unpickled_model(model: bytes) -> DiagramModel:
+def _model_of(model: bytes | DiagramModel) -> DiagramModel:
     """Load a pickled model in this process, which from then on computes on one core."""
+    if isinstance(model, DiagramModel):
+        return model
     torch.set_num_threads(1)
     found: DiagramModel = pickle.loads(model)
     return found
 
 
-def _model_of(model: bytes | DiagramModel) -> DiagramModel:
-    return model if isinstance(model, DiagramModel) else _unpickled_model(model)
-
-
-def load_model(model: bytes | DiagramModel) -> bool:
-    """Load the model in this process, if it is pickled, and return True."""
-    return _model_of(model).device is not None
+def load_model(model: bytes | DiagramModel) -> None:
+    """Load the model in this process, if it is pickled."""
+    _model_of(model)
 
 
 def run_sampling(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
@@ -35,6 +35,8 @@ from floor_plans.studio.studio import (
 
 logger = logging.getLogger(__name__)
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 PAGE = Path(__file__).parent / "page"
 
 RETRY_AFTER = 2  # seconds that a client should wait before it tries again
@@ -48,10 +50,20 @@ EVENTS: dict[str, type[BaseModel]] = {
 }
 """Data of the server-sent events, by their name."""
 
-_BODIES: tuple[type[BaseModel], ...] = (
-    *(bodies.CompleteBody, bodies.SampleBody, bodies.BriefBody, bodies.CheckBody),
-    *(bodies.RealiseBody, bodies.PlanBody, bodies.PlotBody, bodies.ExportBody),
-)
+_POSTED: dict[str, tuple[str, type[BaseModel]]] = {
+    "/api/check": ("Check if a diagram or a brief can be met, and if not, why", bodies.CheckBody),
+    "/api/realise": (
+        "A dimensioned plan of a diagram, or near an earlier plan, with its picture",
+        bodies.RealiseBody,
+    ),
+    "/api/plot": ("The plot of a drawing", bodies.PlotBody),
+    "/api/export": ("A diagram or a plan as a file", bodies.ExportBody),
+    "/api/complete": ("Completions of a partial diagram", bodies.CompleteBody),
+    "/api/sample": ("Fresh diagrams", bodies.SampleBody),
+    "/api/brief": ("Diagrams that meet a brief, at once or as a job", bodies.BriefBody),
+    "/api/plan": ("Plans on a plot, as a job", bodies.PlanBody),
+}
+"""Summary and body of the requests of each path."""
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.Refusal, "description": text}
@@ -153,40 +165,32 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Add handlers that answer every error with one sentence."""
+    """Add a handler that answers every error with one sentence."""
 
-    # wrong requests
-    @app.exception_handler(ValueError)
-    async def wrong(request: Request, error: ValueError) -> JSONResponse:
-        return refusal(400, str(error))
-
-    # full queues
-    @app.exception_handler(TooBusy)
-    async def busy(request: Request, error: TooBusy) -> JSONResponse:
-        sentence = f"too many requests are waiting; try again in {RETRY_AFTER} s"
-        return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
-
-    # time limits
-    @app.exception_handler(Late)
-    @app.exception_handler(TimeoutError)
-    async def late(request: Request, error: TimeoutError | Late) -> JSONResponse:
-        return refusal(504, str(error) or LATE)
-
-    @app.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> JSONResponse:
-        return refusal(error.status_code, f"{request.url.path}: {error.detail}")
-
-    # errors of the studio itself
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> JSONResponse:
+    async def refused(request: Request, error: Exception) -> Response:
+        match error:
+            case HTTPException():
+                return refusal(error.status_code, f"{request.url.path}: {error.detail}")
+            case TooBusy():
+                sentence = f"too many requests are waiting; try again in {RETRY_AFTER} s"
+                return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
+            case TimeoutError() | Late():
+                return refusal(504, str(error) or LATE)
+            case ValueError():
+                return refusal(400, str(error))
         logger.error("a request failed", exc_info=error)
         return refusal(500, FAILED)
 
+    for kind in (HTTPException, TooBusy, TimeoutError, Late, ValueError, Exception):
+        app.add_exception_handler(kind, refused)
 
-def _takes(body: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a path whose requests have this body."""
+
+def _post(app: FastAPI, path: str, **facts: Any) -> Callable[[F], F]:
+    """Return the decorator of the function that answers requests of a path in ``_POSTED``."""
+    summary, body = _POSTED[path]
     schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    described = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return app.post(path, summary=summary, openapi_extra={"requestBody": described}, **facts)
 
 
 def _describe(app: FastAPI) -> None:
@@ -197,7 +201,7 @@ def _describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             # schemas of bodies and events, with their definitions
             schemas = described()["components"]["schemas"]
-            for model in (*EVENTS.values(), *_BODIES):
+            for model in (*EVENTS.values(), *(body for _, body in _POSTED.values())):
                 found = model.model_json_schema(ref_template="#/components/schemas/{model}")
                 schemas |= {**found.pop("$defs", {}), model.__name__: found}
         return described()
@@ -221,12 +225,7 @@ def _add_facts(app: FastAPI, studio: Studio) -> None:
         return studio.model_facts()
 
     # checks run in a process with strict limits
-    @app.post(
-        "/api/check",
-        summary="Check if a diagram or a brief can be met, and if not, why",
-        response_model=bodies.CheckedDiagram | bodies.CheckedBrief,
-        openapi_extra=_takes(bodies.CheckBody),
-    )
+    @_post(app, "/api/check", response_model=bodies.CheckedDiagram | bodies.CheckedBrief)
     async def check(request: Request) -> dict[str, Any]:
         asked = (await json_content_of(request), studio.model.vocab.n_max, studio.model.words)
         work = partial(studio.checks.run, answering.answer_check, asked)
@@ -237,12 +236,11 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
     """Add the paths for floor plans and files."""
 
     # plans are found by the worker processes
-    @app.post(
+    @_post(
+        app,
         "/api/realise",
-        summary="A dimensioned plan of a diagram, or near an earlier plan, with its picture",
         response_model=bodies.ShownPlan | bodies.NoPlan,
         response_model_exclude_unset=True,
-        openapi_extra=_takes(bodies.RealiseBody),
     )
     async def realise(request: Request) -> dict[str, Any]:
         job = await read_in_process(studio, answering.read_realise, request)
@@ -254,22 +252,16 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
         return shown
 
     # files are read and written in a process with strict limits
-    @app.post(
-        "/api/plot",
-        summary="The plot of a drawing",
-        response_model=bodies.PlotAnswer,
-        openapi_extra=_takes(bodies.PlotBody),
-    )
+    @_post(app, "/api/plot", response_model=bodies.PlotAnswer)
     async def plot(request: Request) -> dict[str, Any]:
         work = partial(studio.exports.run, answering.answer_plot, await json_content_of(request))
         return {"corners": await result_of_errand(studio.exporting, work, studio.seconds)}
 
-    @app.post(
+    @_post(
+        app,
         "/api/export",
-        summary="A diagram or a plan as a file",
         response_class=Response,
         responses={200: {"content": _FILES, "description": "The file"}},
-        openapi_extra=_takes(bodies.ExportBody),
     )
     async def export(request: Request) -> Response:
         work = partial(studio.exports.run, answering.answer_export, await json_content_of(request))
@@ -285,34 +277,28 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
     streams: dict[str, Any] = {**answers, "responses": {200: _STREAM_OF_DIAGRAMS}}
 
     # completions and samples come from the network's thread
-    @app.post(
-        "/api/complete",
-        summary="Completions of a partial diagram",
-        openapi_extra=_takes(bodies.CompleteBody),
-        **streams,
-    )
+    @_post(app, "/api/complete", **streams)
     async def complete(request: Request) -> Any:
         body, given = await read_in_process(studio, answering.read_complete, request)
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
         return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
 
-    @app.post(
-        "/api/sample", summary="Fresh diagrams", openapi_extra=_takes(bodies.SampleBody), **streams
-    )
+    @_post(app, "/api/sample", **streams)
     async def sample(request: Request) -> Any:
-        body = await read_in_process(studio, answering.read_sample, request)
+        body = await read_in_process(
+            studio, partial(answering.read_body, bodies.SampleBody), request
+        )
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
         return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
 
     # briefs take longer: in a process, or as a job
-    @app.post(
+    @_post(
+        app,
         "/api/brief",
-        summary="Diagrams that meet a brief, at once or as a job",
         responses={202: {"model": bodies.Accepted, "description": "The job that was begun"}},
-        openapi_extra=_takes(bodies.BriefBody),
         **answers,
     )
     async def brief(request: Request) -> Any:
@@ -335,13 +321,7 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
     }
     no_job = "no job has this id, or it ended more than an hour ago"
 
-    @app.post(
-        "/api/plan",
-        summary="Plans on a plot, as a job",
-        status_code=202,
-        response_model=bodies.Accepted,
-        openapi_extra=_takes(bodies.PlanBody),
-    )
+    @_post(app, "/api/plan", status_code=202, response_model=bodies.Accepted)
     async def plan(request: Request) -> JSONResponse:
         order = await read_in_process(studio, answering.read_plan, request)
         work = partial(answering.best_plans_of_order, studio.pickled, studio.workers, order)

@@ -25,9 +25,9 @@ from floor_plans.studio.answering import (
     diagrams_as_json,
     load_model,
     pickled_model,
-    read_sample,
+    read_body,
 )
-from floor_plans.studio.bodies import MOST_DRAWN, Accepted
+from floor_plans.studio.bodies import MOST_DRAWN, Accepted, SampleBody
 from floor_plans.studio.jobs import Jobs, Report, Workers
 from floor_plans.studio.sampling import Answer, Ask, Batcher, DiagramModel, Errands, Revealed
 
@@ -90,7 +90,8 @@ class Studio:
         self.realising.submit(partial(self.workers.run, load_model, self.pickled, lambda: False))
         check = (_PAIR, self.model.vocab.n_max, self.model.words)
         self.checking.submit(partial(self.checks.run, answer_check, check, lambda: False))
-        self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
+        read = partial(read_body, SampleBody)
+        self.reading.submit(partial(self.readers.run, read, b"{}", lambda: False))
 
     def close(self) -> None:
         """End processes, queues and jobs."""
@@ -138,19 +139,15 @@ class Studio:
         }
 
 
-async def result_in_time(future: Future[T], seconds: float) -> T:
-    """Await a result for ``seconds``; then cancel work that has not begun, and raise
-    ``TimeoutError``."""
-    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
-
-
 async def result_of_errand(
     errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float
 ) -> T:
-    """Submit work and await its answer. ``work`` gets a function that is True once nobody waits."""
+    """Submit work and await its answer for ``seconds``; then cancel work that has not begun, and
+    raise ``TimeoutError``. ``work`` gets a function that is True once nobody waits."""
     unwanted = threading.Event()
     try:
-        return await result_in_time(errands.submit(partial(work, unwanted.is_set)), seconds)
+        future = errands.submit(partial(work, unwanted.is_set))
+        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     finally:
         unwanted.set()
 
@@ -177,7 +174,7 @@ async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: b
     start = time.perf_counter()
 
     async def finished(future: Future[Answer]) -> dict[str, Any]:
-        answer = await result_in_time(future, studio.seconds)
+        answer = await asyncio.wait_for(asyncio.wrap_future(future), studio.seconds)
         convert = partial(diagrams_as_json, answer.diagrams, positions=positions)
         return {
             "diagrams": await asyncio.to_thread(convert),
