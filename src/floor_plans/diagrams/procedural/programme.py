@@ -13,47 +13,27 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import ROOM_TYPES, RPLAN_VOCAB_CONFIG
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id  # code of unused room slots
 
-NUM_ROOMS = (4, 5, 6, 7, 8)
-NUM_ROOMS_PROBS = (0.003, 0.072, 0.311, 0.362, 0.252)
-"""Frequencies of room counts in RPLAN (training split of Graph2Plan's data)."""
+_STATISTICS = yaml.safe_load(
+    Path(__file__).with_name("statistics.yaml").read_text(encoding="utf-8")
+)
+NUM_ROOMS, NUM_ROOMS_PROBS = zip(*_STATISTICS["num_rooms"].items(), strict=True)
 
 LIVING, MASTER, KITCHEN, BATHROOM, DINING, CHILD, STUDY, SECOND, GUEST, BALCONY = range(10)
 ENTRANCE, STORAGE, WALL_IN = range(10, 13)  # the codes of ``ROOM_TYPES``
 
-# log-weight of 0, 1, 2, ... rooms of a group in addition to the living room
-_LOG_WEIGHTS = {
-    "bedroom": (-np.inf, -2.4, 1.0, 2.0, 0.6),
-    "kitchen": (-4.5, 1.8),
-    "bathroom": (-np.inf, 2.4, 0.85, -1.4),
-    "balcony": (-1.5, 0.5, 1.0, 0.3),
-    "dining": (1.4, 0.35, -1.8),
-    "lesser": (1.5, 0.5, -1.0),
-}
+_LOG_WEIGHTS = _STATISTICS["log_weights"]
 _BATHROOM_SHARED_OUT = 2.0  # extra log-weight of two or more bathrooms with three or more bedrooms
-
-_BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
-_OTHER_BEDROOM_PROBS = {SECOND: 0.77, CHILD: 0.09, STUDY: 0.08, GUEST: 0.06}
-_LESSER_PROBS = {STORAGE: 0.90, ENTRANCE: 0.07, WALL_IN: 0.03}
-
-_LARGE_SHARES = {
-    "bedroom": 0.30,
-    "kitchen": 0.02,
-    "bathroom": 0.21,
-    "balcony": 0.18,
-    "dining": 0.05,
-    "lesser": 0.24,
-}
-"""Shares of groups among the rooms of a large plan beyond the first four, which are a living room,
-a bedroom, a kitchen and a bathroom."""
 
 
 def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -62,8 +42,10 @@ def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int6
     return np.searchsorted(cumulative / cumulative[-1], u, side="right")
 
 
-def _draw_type(table: dict[int, float], u: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.array(list(table))[_draw(np.array(list(table.values())), u)]
+def _draw_type(name: str, u: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Sample room types of a table of the statistics."""
+    table = _STATISTICS[name]
+    return np.array(list(map(ROOM_TYPES.index, table)))[_draw(np.array(list(table.values())), u)]
 
 
 def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -103,17 +85,18 @@ def sample_large_programmes(
     ``sample_programmes``.
     """
     # groups of all rooms; full groups give way to bedrooms
-    num, groups = len(num_rooms), list(_LARGE_SHARES)
-    drawn = _draw(np.array([*_LARGE_SHARES.values()]), rng.random((num, width - 4)))
+    shares = _STATISTICS["large_shares"]
+    num, groups = len(num_rooms), list(shares)
+    drawn = _draw(np.array([*shares.values()]), rng.random((num, width - 4)))
     drawn = np.concatenate([np.tile(np.arange(3), (num, 1)), drawn], axis=1)
     for group, name in enumerate(groups):
         most = np.where(name in ("kitchen", "dining"), 2, num_rooms // 3)[:, None]
         is_over = (drawn == group) & (np.cumsum(drawn == group, axis=1) > most)
         drawn = np.where(is_over & (name != "bedroom"), 0, drawn)
     # types within groups, with at most one entrance
-    bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random(drawn.shape))
-    bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
-    lesser = _draw_type(_LESSER_PROBS, rng.random(drawn.shape))
+    bedrooms = _draw_type("other_bedrooms", rng.random(drawn.shape))
+    bedrooms[:, 0] = _draw_type("first_bedrooms", rng.random(num))
+    lesser = _draw_type("lesser_rooms", rng.random(drawn.shape))
     is_entrance = (drawn == groups.index("lesser")) & (lesser == ENTRANCE)
     lesser = np.where(is_entrance & (np.cumsum(is_entrance, axis=1) > 1), STORAGE, lesser)
     # assemble, pad, sort
@@ -127,10 +110,10 @@ def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int6
     """Types of the rooms of each group, Int[num, largest count], in the order of use."""
     largest = [len(table) - 1 for table in _LOG_WEIGHTS.values()]
     # the first bedroom is usually the master's
-    bedrooms = _draw_type(_OTHER_BEDROOM_PROBS, rng.random((num, largest[0])))
-    bedrooms[:, 0] = _draw_type(_BEDROOM_PROBS, rng.random(num))
+    bedrooms = _draw_type("other_bedrooms", rng.random((num, largest[0])))
+    bedrooms[:, 0] = _draw_type("first_bedrooms", rng.random(num))
     # at most one entrance
-    lesser = _draw_type(_LESSER_PROBS, rng.random((num, largest[5])))
+    lesser = _draw_type("lesser_rooms", rng.random((num, largest[5])))
     first_entrance = np.cumsum(lesser == ENTRANCE, axis=1) <= 1
     lesser = np.where((lesser == ENTRANCE) & ~first_entrance, STORAGE, lesser)
     same = [
@@ -141,10 +124,6 @@ def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int6
 
 
 Ints = NDArray[np.int64]
-
-NUM_KINDS = 7
-"""Number of kinds of slots, up to mirror images: top corner, top middle, side top, side middle,
-side bottom, bottom corner, bottom middle."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +159,7 @@ class Ring:
 
     @cached_property
     def kind(self) -> Ints:
-        """Int[4 S]: kind of each slot."""
+        """Int[4 S]: kind of each slot, 0 to 6, see statistics.yaml."""
         place = np.arange(self.side)
         inner = (place > 0) & (place < self.side - 1)
         upright = np.where(inner, 3, np.where(place == 0, 2, 4))
@@ -219,8 +198,9 @@ def ring_for(num_rooms: int) -> Ring:
     return Ring(across=max(RING.across, math.ceil((hosts - 2 * RING.down) / 2)))
 
 
-BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS = range(7)
-NUM_GROUPS = 7
+_GROUPS = tuple(_STATISTICS["slot_preference"])
+BEDROOMS, KITCHENS, BATHROOMS, BALCONIES, DININGS, LESSER, MASTERS = range(len(_GROUPS))
+NUM_GROUPS = len(_GROUPS)
 NO_ROOM = -1
 
 GROUP_OF_TYPE = np.full(PAD + 1, BEDROOMS)
@@ -229,42 +209,8 @@ GROUP_OF_TYPE[[KITCHEN, BATHROOM, BALCONY, DINING]] = (KITCHENS, BATHROOMS, BALC
 GROUP_OF_TYPE[BALCONY + 1 :] = LESSER
 GROUP_OF_TYPE[MASTER] = MASTERS
 
-# log-weight of each group for each kind of slot
-#   top corner, top middle, side top, side middle, side bottom, bottom corner, bottom middle
-_SLOT_PREFERENCE = np.array(
-    [
-        [0.62, -0.92, 1.7, -1.37, 0.95, 0.26, -1.25],  # BEDROOMS
-        [0.99, -0.41, 1.17, -0.3, -0.33, -0.71, -0.42],  # KITCHENS
-        [0.01, 0.56, -0.45, 1.16, 0.42, -1.14, -0.56],  # BATHROOMS
-        [0.46, 0.76, -1.6, 0.84, -1.08, 1.1, -0.47],  # BALCONIES
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # DININGS
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],  # LESSER
-        [0.32, -0.5, 0.5, -1.58, 1.65, 0.29, -0.68],  # MASTERS
-    ]
-)
-
-# influence of a placed room of the first group: log-weight for a room of the second group in the
-# same slot, the next slot along the side, the slot round the corner, the slot two steps away
 _NEVER = -1e9
-_AFFINITY = {
-    (BEDROOMS, BEDROOMS): (_NEVER, 0.82, 2.45, 0.27),
-    (MASTERS, BEDROOMS): (_NEVER, 1.67, 1.91, 1.41),
-    (MASTERS, KITCHENS): (_NEVER, -1.88, -1.02, -0.45),
-    (MASTERS, BATHROOMS): (-0.32, 1.13, 0.92, -0.36),
-    (MASTERS, BALCONIES): (0.89, 1.78, 3.23, -0.19),
-    (MASTERS, LESSER): (-2.0, 1.42, 1.07, 0.15),
-    (BEDROOMS, KITCHENS): (_NEVER, -0.08, 0.27, 1.53),
-    (BEDROOMS, BATHROOMS): (-1.21, 0.89, 0.97, 0.96),
-    (BEDROOMS, BALCONIES): (-0.42, 0.73, 1.84, -0.34),
-    (BEDROOMS, LESSER): (-2.0, 0.59, -0.69, 0.84),
-    (KITCHENS, BATHROOMS): (-0.73, 0.84, 1.12, -0.46),
-    (KITCHENS, BALCONIES): (0.44, 0.21, -0.92, -1.34),
-    (BATHROOMS, BATHROOMS): (_NEVER, 1.67, 0.35, 0.98),
-    (BATHROOMS, BALCONIES): (_NEVER, -1.62, -0.17, -0.27),
-    (BALCONIES, BALCONIES): (_NEVER, -0.01, -0.31, -0.93),
-    (KITCHENS, DININGS): (_NEVER, -0.36, 0.62, -1.92),
-    (DININGS, BALCONIES): (-0.61, 0.33, -0.82, -0.66),
-}
+_SLOT_PREFERENCE = np.array(list(_STATISTICS["slot_preference"].values()))
 _PLACING_ORDER = np.array([1, 3, 4, 6, 2, 5, 0, 7])
 """Rank of each group, and of an empty place, in the order of placing."""
 
@@ -294,7 +240,8 @@ def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring 
     # log-weights that a placed room adds: affinities are symmetric, except within a slot
     affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
     affinity[:, :, 0] = _NEVER
-    for (a, b), values in _AFFINITY.items():
+    for pair, values in _STATISTICS["affinity"].items():
+        a, b = map(_GROUPS.index, pair.split())
         affinity[a, b, :4] = values
         affinity[b, a, 1:4] = values[1:]
     influence = affinity[:, :, ring.relation].transpose(0, 2, 1, 3)  # (placed, slot, group, slot)
