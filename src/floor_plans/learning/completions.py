@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config import counted, unknown_name
-from discrete_diffusion.data import NODE_ORDERS, relabel
+from discrete_diffusion.config import counted
+from discrete_diffusion.data import relabel
 from discrete_diffusion.evaluation import Samples, SavedSamples, warn_of_sizes
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import Shard, place_of_line, progress
@@ -100,8 +100,6 @@ class CompletionRequest:
     ``way``: with "lookahead", completions have a floor plan if possible, and a ``log_weight``.
     ``max_arrangements``: most arrangements to keep at each step, see ``complete_partials``.
     ``trajectories``: number of first diagrams whose intermediate states are kept.
-
-    Raises ``ValueError`` for no partial diagrams or an unknown ``node_order``.
     """
 
     partials: Mapping[int, PartialDiagram]
@@ -111,12 +109,6 @@ class CompletionRequest:
     way: Way | None = None
     max_arrangements: int | None = None
     trajectories: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.partials:
-            raise ValueError("no partial diagrams to complete; give at least one")
-        if self.node_order not in NODE_ORDERS:
-            raise ValueError(unknown_name("node order", self.node_order, NODE_ORDERS))
 
 
 def complete_partials(

@@ -82,6 +82,3 @@ def test_an_unknown_pair_alone_is_explained():
 def test_refusals(tmp_path):
     with pytest.raises(ValueError, match=r"a\.gif.*\.png or \.svg"):
         plot_completions(ROWS, tmp_path / "a.gif")
-    for rows in ([], [CompletedRow("line 1", GIVEN, ())]):
-        with pytest.raises(ValueError, match="no completions"):
-            plot_completions(rows)

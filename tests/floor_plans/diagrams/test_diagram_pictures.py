@@ -61,20 +61,6 @@ def test_other_suffixes_are_refused_before_any_work(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("diagrams", "options", "message"),
-    [
-        ([], {}, "no diagrams"),
-        ([PLAN], {"columns": 0}, "columns=0 .*positive"),
-        ([PLAN], {"cell": -1.0}, r"cell=-1\.0 .*positive"),
-        ([PLAN], {"dpi": 0}, "dpi=0 .*positive"),
-    ],
-)
-def test_wrong_arguments_say_what_is_wrong(diagrams, options, message):
-    with pytest.raises(ValueError, match=message):
-        plot_grid(diagrams, **options)
-
-
 def test_the_page_shows_every_room_and_one_legend():
     figure = plot_grid([PLAN] * 5)
     shown = words(figure)

@@ -1,6 +1,5 @@
 """Film strips and animations: which states are shown, what each one shows, what is refused."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -229,40 +228,6 @@ def test_a_shorter_film_waits_at_its_end(tmp_path):
     assert not np.array_equal(first[right], second[right])
     assert np.array_equal(third[right], last[right])
     assert not np.array_equal(third[left], last[left])
-
-
-TWO_ROOMS = PartialDiagram((0, 1), ((0, 1, 2),))
-REFUSED = {
-    "no frames": [],
-    r"\[2, 4\] rooms": [TWO_ROOMS, FINISHED],
-    "1 rooms and 0 pairs of the last frame": TRAJECTORY[:-1],
-    "0 rooms and 2 pairs of the last frame .*no-edge": [replace(FINISHED, relations=RELATIONS[:4])],
-}
-
-
-@pytest.mark.parametrize(("message", "frames"), REFUSED.items())
-def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
-    with pytest.raises(ValueError, match="^frames: .*" + message):
-        plot_film_strip(frames, tmp_path / "a.png")
-    with pytest.raises(ValueError, match="^trajectory 1: .*" + message):
-        animate_trajectories([TRAJECTORY, frames], tmp_path / "a.gif")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("trajectories", "name", "options", "message"),
-    [
-        ([TRAJECTORY], "a.png", {}, r"a\.png'.*\.gif"),
-        ([TRAJECTORY], "a", {}, r"'a'.*\.gif"),
-        ([], "a.gif", {}, "no trajectories"),
-        ([TRAJECTORY], "a.gif", {"dpi": 0}, "dpi=0 .*positive"),
-        ([TRAJECTORY], "a.gif", {"cell": float("nan")}, "cell=nan .*positive"),
-    ],
-)
-def test_what_an_animation_cannot_be(tmp_path, trajectories, name, options, message):
-    with pytest.raises(ValueError, match=message):
-        animate_trajectories(trajectories, tmp_path / name, **options)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_long_trajectories_are_shown_at_even_distances(tmp_path, monkeypatch):

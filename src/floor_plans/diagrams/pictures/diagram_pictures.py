@@ -332,13 +332,11 @@ def _same_ids() -> AbstractContextManager[None]:
     return rc_context({"svg.hashsalt": "discrete-diffusion"})
 
 
-def checked_path(
-    path: str | Path | None, suffixes: Sequence[str] = (".png", ".svg")
-) -> Path | None:
+def checked_path(path: str | Path | None) -> Path | None:
     """Return the path, or None if none is given; raise ``ValueError`` for another suffix."""
-    if path is not None and Path(path).suffix.lower() not in suffixes:
-        expected = " or ".join(suffixes)
-        raise ValueError(f"cannot write {Path(path).name!r}: choose a name that ends in {expected}")
+    if path is not None and Path(path).suffix.lower() not in (".png", ".svg"):
+        name = Path(path).name
+        raise ValueError(f"cannot write {name!r}: choose a name that ends in .png or .svg")
     return None if path is None else Path(path)
 
 
@@ -388,12 +386,11 @@ def plot_grid(
     listed relations, dashed red where they contradict others; a bubble in a bubble is a room inside
     another. ``columns``: by default the page is as square as possible. ``cell``: side in inches.
 
-    Raises ``ValueError`` without diagrams, for numbers that are not positive, and for a ``path``
-    that ends in anything but ``.png`` or ``.svg``.
+    Raises ``ValueError`` without diagrams, and for a ``path`` that ends in anything but ``.png`` or
+    ``.svg``.
     """
     # check arguments before the slow placement
     path = checked_path(path)
-    check_positive(columns=columns, cell=cell, dpi=dpi)
     if not diagrams:
         raise ValueError("no diagrams to draw: a grid needs at least one")
     # place all diagrams, then draw them at a common scale

@@ -53,12 +53,7 @@ class BarPanel:
 
 
 def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Figure:
-    """Plot panels in a row, real against sampled; write the figure to ``path`` if given.
-
-    Raises ``ValueError`` without panels.
-    """
-    if not panels:
-        raise ValueError("no histograms to plot: give at least one panel")
+    """Plot panels in a row, real against sampled; write the figure to ``path`` if given."""
     # width of each panel by its number of bars
     longest = [max(len(panel.real), len(panel.sampled)) for panel in panels]
     counts = [len(panel.names or range(n)) for panel, n in zip(panels, longest, strict=True)]
@@ -155,14 +150,8 @@ def plot_adjacency(
     """Plot three heat maps: real, sampled, and their difference; write them to ``path`` if given.
 
     ``real``, ``sampled``: shares of related pairs in 0..1, Float[K, K], symmetric, NaN where
-    unknown; types that are unknown in both are left out. ``note``: a line below the maps. Raises
-    ``ValueError`` if the arrays are not K x K.
+    unknown; types that are unknown in both are left out. ``note``: a line below the maps.
     """
-    if not real.shape == sampled.shape == (len(names), len(names)):
-        raise ValueError(
-            f"{len(names)} names for arrays of shape {real.shape} and {sampled.shape}; expected "
-            f"{(len(names), len(names))} twice"
-        )
     # leave out types without values
     known = ~(np.isnan(real) & np.isnan(sampled))
     keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))

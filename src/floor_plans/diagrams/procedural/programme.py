@@ -138,10 +138,6 @@ class Ring:
     across: int = 3
     down: int = 3
 
-    def __post_init__(self) -> None:
-        if min(self.across, self.down) < 2:
-            raise ValueError(f"{self}: a side of the ring has at least its two corners")
-
     @property
     def side(self) -> int:
         return max(self.across, self.down)
