@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from discrete_diffusion.viz import FAINT_LINE, LINE
@@ -58,27 +60,9 @@ class RoomStyle:
     radius: float
 
 
-ROOM_STYLES: tuple[RoomStyle, ...] = (
-    RoomStyle("Living", "Living room", "#f9cb86", 1.00),
-    RoomStyle("Master", "Master bedroom", "#9bb3ea", 0.82),
-    RoomStyle("Kitchen", "Kitchen", "#f4a391", 0.70),
-    RoomStyle("Bath", "Bathroom", "#86d3d6", 0.58),
-    RoomStyle("Dining", "Dining room", "#f3e58f", 0.70),
-    RoomStyle("Child", "Child's room", "#c8a9ea", 0.70),
-    RoomStyle("Study", "Study", "#b8c596", 0.66),
-    RoomStyle("Bed", "Second bedroom", "#c0dcf6", 0.72),
-    RoomStyle("Guest", "Guest room", "#f2bcd6", 0.70),
-    RoomStyle("Balcony", "Balcony", "#a6dfae", 0.64),
-    RoomStyle("Entry", "Entrance", "#d3b69c", 0.56),
-    RoomStyle("Store", "Storage", "#cfd3da", 0.56),
-    RoomStyle("Wall-in", "Wall-in", "#a4acbb", 0.56),
-    RoomStyle("Bed", "Bedroom", "#9bb3ea", 0.76),
-    RoomStyle("Outdoor", "Outdoor", "#a6dfae", 0.70),
-    RoomStyle("Garage", "Garage", "#b9b2c9", 0.70),
-    RoomStyle("Other", "Other", "#e6dccb", 0.56),
-)
-"""Style of each room code, in the order of ``vocabulary.ROOM_TYPES``; colours within a vocabulary
-are distinct."""
+_TEXT = Path(__file__).with_name("room_styles.yaml").read_text(encoding="utf-8")
+ROOM_STYLES = tuple(RoomStyle(*style) for style in yaml.safe_load(_TEXT).values())
+"""Style of each room code, in the order of ``vocabulary.ROOM_TYPES``."""
 
 UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
 
