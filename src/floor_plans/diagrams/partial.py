@@ -104,7 +104,6 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
                 )
 
 
-_MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")
 _NO_BOXES = (
     "a partial diagram has none: they fix the relation of every pair of rooms, and would not be "
@@ -198,15 +197,12 @@ class PartialDiagram:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
-        """Read an interchange object with names or codes.
+        """Read an interchange object with names or codes, of the table ``codes`` if it names none.
 
-        ``codes``: table of room codes if the object names none.
         A room may be null. A relation, or all of ``relations``, may be null as well, which leaves
         pairs unknown. Pairs may be given in either order. Other keys become metadata. A code for
         any bedroom is accepted only for the single bedroom of a plan without null rooms and without
-        a MasterRoom.
-        Raises ``DiagramError`` naming a wrong, misspelt or contradictory field, see
-        ``check_contradictions``.
+        a MasterRoom. Raises ``DiagramError`` naming a wrong, misspelt or contradictory field.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
@@ -239,19 +235,16 @@ class PartialDiagram:
 
 
 def _check_bedrooms(rooms: object, codes: str) -> None:
-    """Raise ``DiagramError`` for a code that means any bedroom, unless it is the only bedroom.
-
-    The largest bedroom is the MasterRoom, and without boxes sizes are unknown.
-    """
+    """Raise ``DiagramError`` for a code that means any bedroom, unless it is the only bedroom."""
     if not isinstance(rooms, list):
         return
     table = CODE_TABLES[codes]
-    # rooms with a code for any bedroom, and named master rooms
+    # rooms with a code for any bedroom, and types of named rooms
     bedrooms = [
         k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
     ]
-    masters = [r for r in rooms if isinstance(r, str) and room_type_of(r, ROOM_TYPES) == _MASTER]
-    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and not masters):
+    types = [room_type_of(room, ROOM_TYPES) for room in rooms if isinstance(room, str)]
+    if not bedrooms or (len(bedrooms) == 1 and None not in rooms and "MasterRoom" not in types):
         return
     first = bedrooms[0]
     raise DiagramError(
@@ -301,12 +294,8 @@ def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> l
         known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
         partials.append(
             PartialDiagram(
-                rooms=tuple(
-                    None if room == vocab.mask_id else codes.rooms[room] for room in row[:n]
-                ),
-                relations=tuple(
-                    (i, j, codes.relations[token - vocab.edge_offset]) for i, j, token in known
-                ),
+                tuple(None if room == vocab.mask_id else codes.rooms[room] for room in row[:n]),
+                tuple((i, j, codes.relations[id - vocab.edge_offset]) for i, j, id in known),
             )
         )
     return partials

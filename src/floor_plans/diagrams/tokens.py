@@ -63,8 +63,7 @@ SYMMETRIES: dict[str, tuple[Motion, ...]] = {
     "mirror": ((False, False, False), (True, False, False)),
     "square": tuple((x, y, s) for s in (False, True) for y in (False, True) for x in (False, True)),
 }
-"""Motions of each symmetry by name, the identity first; the eight motions of the square are mirror
-images and quarter turns."""
+"""Motions of each symmetry, the identity first; "square" has mirror images and quarter turns."""
 
 
 def moved_relations(motion: Motion) -> tuple[int, ...]:
@@ -86,8 +85,7 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
 def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
     """Return the (K - 1) B images of B diagrams under a symmetry of K motions, without originals.
 
-    Raises ``ValueError`` for an unknown symmetry. If relations have no direction, only ``none`` is
-    allowed.
+    Raises ``ValueError`` for an unknown symmetry, and for one of relations without direction.
     """
     if symmetry not in SYMMETRIES:
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))

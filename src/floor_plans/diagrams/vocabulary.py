@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import unknown_name
 from discrete_diffusion.layout import RELATION_X_ORDER as RPLAN_X_ORDER
@@ -21,6 +21,7 @@ from discrete_diffusion.layout import ROOM_TYPES as RPLAN_ROOM_TYPES
 if TYPE_CHECKING:
     from discrete_diffusion.data import TypedGraph
     from discrete_diffusion.layout import VocabConfig
+    from floor_plans.diagrams.diagram import BubbleDiagram
 
 NO_EDGE = RPLAN_RELATIONS.index("no-edge")  # code of a pair without a relation
 
@@ -75,10 +76,8 @@ j, 1 if j comes before i, 0 if neither."""
 
 @dataclass(frozen=True)
 class PlanVocabulary:
-    """Room types and relations of a data set.
+    """Room types and relations of a data set, in the order of their codes, without "no-edge".
 
-    ``room_types``: names in the order of their codes. ``relations``: names in the order of their
-    codes, without "no-edge".
     ``has_directions``: True if relations have directions, so that they can contradict each other
     and can be measured on boxes.
     """
@@ -160,22 +159,9 @@ def vocabulary_named(name: str) -> PlanVocabulary:
     return VOCABULARIES[name]
 
 
-class Graph(Protocol):
-    """Parts of a diagram that are encoded; see ``BubbleDiagram``."""
-
-    @property
-    def rooms(self) -> tuple[int, ...]: ...
-
-    @property
-    def relations(self) -> tuple[tuple[int, int, int], ...]: ...
-
-
 @dataclass(frozen=True)
 class Codes:
-    """Room and relation codes of the types of a ``VocabConfig``.
-
-    ``rooms``: room code of each node type. ``relations``: relation code of each edge type.
-    """
+    """Room code of each node type of a ``VocabConfig``, and relation code of each edge type."""
 
     rooms: tuple[int, ...]
     relations: tuple[int, ...]
@@ -190,7 +176,7 @@ class Codes:
         """Index of the edge type of each relation code."""
         return {code: k for k, code in enumerate(self.relations)}
 
-    def graph(self, diagram: Graph, number: int) -> TypedGraph:
+    def graph(self, diagram: BubbleDiagram, number: int) -> TypedGraph:
         """Convert a diagram to a graph of types.
 
         Raises ``ValueError`` with the ``number`` of the diagram for an unknown type.
@@ -239,10 +225,8 @@ metres."""
 
 
 def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the facts of ``data.condition_on``, in the order of ``OF_ROOMS`` and ``OF_PLANS``.
-
-    Raises ``ValueError`` for an unknown fact.
-    """
+    """Names of the facts of ``data.condition_on``, in the order of ``OF_ROOMS`` and ``OF_PLANS``;
+    ``ValueError`` for an unknown one."""
     asked, known = data.get("condition_on") or (), (*OF_ROOMS, *OF_PLANS)
     for name in [asked] if isinstance(asked, str) else asked:
         if name not in known:

@@ -137,11 +137,10 @@ def own_table(data: Mapping[str, Any]) -> str | None:
 
 
 def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    """Translate the ``rooms`` of a record from codes of ``table`` to room types.
+    """Translate the ``rooms`` of a record from codes to room types, see ``room_types``.
 
-    A table that the record names itself takes precedence; names and null stay unchanged. The
-    largest bedroom is found by the ``boxes``. Raises ``DiagramError`` for a door among the rooms,
-    since relations number the rooms from 0.
+    A table that the record names itself takes precedence over ``table``. The largest bedroom is
+    found by the ``boxes``.
     """
     codes = CODE_TABLES[own_table(data) or table]
     data = {key: value for key, value in data.items() if key != CODES_FIELD}
@@ -168,7 +167,7 @@ def room_types(
 
     ``places``: name of each room in errors. ``areas``: function that computes the area of each
     room, called if there is a bedroom; None if unknown. ``doors``: return doors as well. Raises
-    ``DiagramError`` for unknown codes, and for doors unless they are returned.
+    ``DiagramError`` for unknown codes, and for other doors, as relations number the rooms from 0.
     """
     types = [
         None if room is None else table.room(room, place)
@@ -208,8 +207,8 @@ def with_master_bedroom(
 ) -> list[str | None]:
     """Replace each ``BEDROOM`` by a room type: MasterRoom for the largest, else SecondRoom.
 
-    Of equally large bedrooms the first becomes the MasterRoom. Without areas, only a single bedroom
-    does; if the plan already has a MasterRoom, no bedroom becomes another.
+    Of equally large bedrooms the first becomes the MasterRoom; without areas, only a single one
+    does, and none in a plan that has a MasterRoom.
     """
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
     largest = bedrooms[0] if len(bedrooms) == 1 else None

@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import reprlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,8 @@ _LONGEST_FIELD = 80  # most characters of a field's name that a message quotes
 
 
 class DiagramError(ValueError):
-    """Error in one ``field`` of a diagram (e.g. "relations[3]"), with the ``reason``.
-
-    ``field`` is empty if the error concerns the whole diagram.
-    """
+    """Error in one ``field`` of a diagram (e.g. "relations[3]"), with the ``reason``; the field is
+    empty if the error concerns the whole diagram."""
 
     def __init__(self, field: str, reason: str) -> None:
         if not field.isprintable() or len(field) > _LONGEST_FIELD:  # a key of somebody's metadata
@@ -106,8 +104,8 @@ def inverse_relation(relation: int) -> int:
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
     """Code of a room type in ``vocabulary``, or in any vocabulary if None is given.
 
-    ``value``: a name or an unambiguous word (see ``room_words.yaml``), also with a number, or
-    RPLAN's code 0..12. Raises ``DiagramError`` for other values.
+    ``value``: a name or an unambiguous word of room_words.yaml, also with a number, or RPLAN's code
+    0..12. Raises ``DiagramError`` for other values.
     """
     codes = _ROOM_CODES
     if vocabulary is not None:
@@ -207,10 +205,8 @@ def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, flo
 
 
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
-    """Return sorted triples (i, j, code), i < j; raise ``DiagramError`` for any other input.
-
-    Also raised for "no-edge" and for a pair that is listed twice.
-    """
+    """Return sorted triples (i, j, code), i < j; raise ``DiagramError`` for any other input, such
+    as "no-edge" or a pair that is listed twice."""
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
@@ -237,10 +233,8 @@ def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
 
 
 def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
-    """Return [i, j, relation] with the relation as given; raise ``DiagramError`` for wrong rooms.
-
-    Both are integers in 0..n - 1, and different.
-    """
+    """Return [i, j, relation] with the relation as given; raise ``DiagramError`` unless the rooms
+    are two different integers in 0..n - 1."""
     i, j, name = _triple(value, field)
     i, j = (checked_integer(number, field, "a room number") for number in (i, j))
     if not (0 <= i < n and 0 <= j < n and i != j):
@@ -356,26 +350,18 @@ class OwnNames:
             return data
         translated = dict(data)
         for key in ("rooms", "room_type"):
-            if isinstance(data.get(key), list):
-                translated[key] = [self.room_type(room) for room in data[key]]
-
+            given = data.get(key)
+            if isinstance(given, list):
+                translated[key] = [self.room_type(room) for room in given]
+            elif given is not None:
+                translated[key] = self.room_type(given)
         # rooms of RLVR, and of GeoJSON
-        def translate_room(facts: Any) -> Any:
-            return _changed(facts, "room_type", self.room_type)
-
-        def translate_feature(feature: Any) -> Any:
-            return _changed(feature, "properties", translate_room)
-
-        for key, translate in (("spaces", translate_room), ("features", translate_feature)):
+        for key in ("spaces", "features"):
             if isinstance(data.get(key), list):
-                translated[key] = [translate(each) for each in data[key]]
+                translated[key] = [self.translate(each) for each in data[key]]
+        if "properties" in data:
+            translated["properties"] = self.translate(data["properties"])
         return translated
-
-
-def _changed(data: Any, key: str, change: Callable[[Any], Any]) -> Any:
-    """Change the value of a key; data without the key stay unchanged."""
-    has_key = isinstance(data, Mapping) and key in data
-    return {**data, key: change(data[key])} if has_key else data
 
 
 NO_NAMES = OwnNames({})

@@ -11,7 +11,7 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -113,11 +113,9 @@ def one_document(path: Path) -> bool:
     _, first = next(numbered_lines(path), (0, b""))
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
-    try:
-        data = read_document(path)
-    except DiagramError:
-        return False
-    return isinstance(data, dict | list)
+    with suppress(DiagramError):
+        return isinstance(read_document(path), dict | list)
+    return False
 
 
 def holds_lines(path: Path) -> bool:
@@ -133,10 +131,9 @@ def holds_object(path: Path) -> bool:
 
 
 def _is_object(line: bytes) -> bool:
-    try:
+    with suppress(DiagramError):
         return isinstance(load_plan_json(line), dict)
-    except DiagramError:
-        return False
+    return False
 
 
 def load_plan_json(text: bytes) -> Any:
@@ -248,7 +245,6 @@ def foreign_format(path: Path) -> str | None:
     """
     with open_plans(path) as file:
         head = file.read(_HEAD_BYTES)
-    # text of tags is recognised by its root tag
     if markup := markup_format(head, suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
     # other formats by name and first bytes
@@ -312,8 +308,7 @@ _WRITE = (
 
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return a key that identifies a foreign format, and a message with the remedy; None for an
-    object that may be a plan."""
+    """Key that identifies a foreign format, and its remedy; None for what may be a plan."""
     # a plain list of rooms is a plan
     rooms = data.get("rooms")
     has_objects = isinstance(rooms, list) and bool(rooms) and isinstance(rooms[0], Mapping)

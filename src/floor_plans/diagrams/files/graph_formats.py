@@ -191,8 +191,7 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata.
 
-    Raises ``DiagramError`` naming the wrong field, also if two rooms state different relations to
-    each other, or if ``room_type_count`` differs from the counts in ``graph``.
+    Raises ``DiagramError`` naming the wrong field, also for statements that contradict each other.
     """
     # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
@@ -285,11 +284,9 @@ def write_each(
     *,
     replaced: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write diagram k as ``folder/000k.suffix``, numbered from 1 with at least four digits.
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1; either all files appear or none.
 
-    Either all files appear or none. ``replaced``: see ``atomic_folder``.
-
-    Raises ``ValueError`` if the folder exists, is not empty and may not be replaced.
+    ``replaced``: see ``atomic_folder``; with None, ``ValueError`` for a folder that is not empty.
     """
     taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     if taken and replaced is None:

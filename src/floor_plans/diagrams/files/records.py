@@ -49,9 +49,9 @@ class Note(NamedTuple):
 class Plan(NamedTuple):
     """A diagram as read from a file.
 
-    ``left_out``: names of the parts left out, once per occurrence. ``measured``: True if relations
-    were measured on the boxes. ``duplicate``: True if the source flags it as a duplicate.
-    ``notes``: oddities. ``drawn``: unit of the drawing, if relations were measured on one.
+    ``left_out``: names of the parts left out, once per occurrence. ``measured``: relations were
+    measured on the boxes. ``duplicate``: the source flags it as a duplicate. ``drawn``: unit of the
+    drawing, if relations were measured on one.
     """
 
     diagram: BubbleDiagram
@@ -163,13 +163,12 @@ def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
 class ReadReport:
     """Report on reading a file or folder, as ``read_report`` returns it.
 
-    ``path``: the file or folder. ``diagrams``: diagrams in its order; ``places``: locations, as
-    in ``Record``. ``num_records``: number of lines, records or files with a plan each, in ``unit``;
-    ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: invalid plans.
-    ``num_duplicates``: plans that the source flags as duplicates. ``left_out``: parts that diagrams
-    leave out, counted by name ("self-loops", "walls", "node attributes"). ``code_tables``: tables
-    of integer room codes, with the files of each. ``doubts``: diagrams that another table may fit
-    better. ``remarks``: other oddities.
+    ``diagrams``: in the order of the file or folder; ``places``: locations, as in ``Record``.
+    ``num_records``: number of lines, records or files with a plan each, in ``unit``; ``num_records
+    = len(diagrams) + len(problems) + num_duplicates``. ``num_duplicates``: plans that the source
+    flags as duplicates. ``left_out``: parts that diagrams leave out, counted by name ("self-loops",
+    "walls", "node attributes"). ``code_tables``: tables of integer room codes, with the files of
+    each. ``doubts``: diagrams that another table may fit better. ``remarks``: other oddities.
     """
 
     path: Path
@@ -194,8 +193,7 @@ class ReadReport:
         return sum(doubt.num for doubt in self.doubts)
 
     def counts(self) -> str:
-        """Clause with the numbers of diagrams read and of parts left out."""
-        # diagrams read, then everything that is doubtful, odd or left out
+        """Clause with the numbers of diagrams read, doubtful, odd or left out."""
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         read = counted(len(self.diagrams), "diagram")
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
@@ -288,11 +286,8 @@ _Rooms = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RecognisedCodes:
-    """Tables of room codes of the files of a source.
-
-    ``named``: table named by the user, if any. ``tables``: else the table of each file. ``doubts``:
-    plans that another table fits better.
-    """
+    """Table of room codes ``named`` by the user, or of each file; ``doubts``: plans that another
+    table fits better."""
 
     named: str | None
     tables: Mapping[Path, str]
@@ -374,7 +369,6 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
     the plans contradict the table: it cannot read them, or it leaves them without a living room or
     with several master rooms although another table does not.
     """
-    # readings of each distinct plan by each table
     counts = Counter(plans)
     few = _DOUBTFUL * counts.total()
     readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
@@ -407,8 +401,8 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """Template of a sentence on why a table does not fit a plan, with placeholders for this
-    and a better table; empty if the table fits, None if it lacks a code."""
+    """Template of a sentence on why a table does not fit a plan but another one does; empty if it
+    fits, None if it lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None
