@@ -186,11 +186,12 @@ class BriefRequest:
         """Sample until ``num`` diagrams meet the brief, or ``most_calls`` calls are spent."""
         # the judge: the brief, and the rules of living if requested
         max_tries, other = self.request.max_tries or TRIES, "method=smc"
-        judge: Judge = self.meets
+        meets = replace(self.meets, entropy=(self.request.seed, 4))
+        judge: Judge = meets
         kept = Accepted(self.num, "meet the brief", most_calls)
         if self.habitable is not None:
             kept = new_accepted(self.num, self.habitable, "meet the brief and ")
-            judge = counting_judge(self.habitable, kept, self.meets)
+            judge = counting_judge(self.habitable, kept, meets)
             other = LESS_STRICT
         remedy = f"max_tries={max_tries}: raise it for more, or take {other}"
         # sample until enough are accepted
@@ -198,15 +199,17 @@ class BriefRequest:
         kept = accept_samples(
             self._draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept
         )
-        p = kept.acceptance
-        # the acceptance rate estimates the probability of the brief
+        # the acceptance rate estimates the probability of the brief, but for what should be
+        p, found = kept.acceptance, [each.diagram for each in kept.samples]
+        kept_of_met = [1 / self.brief.preference(diagram) for diagram in found] or [1.0]
+        share = self.share * sum(kept_of_met) / len(kept_of_met)
         facts = {
             **kept.facts,
             **exactness_facts(self.trained.approximations()),
-            "probability": self.share * p,
-            "probability_standard_error": self.share * share_error(p, kept.num_drawn),
+            "probability": share * p,
+            "probability_standard_error": share * share_error(p, kept.num_drawn),
         }
-        return Answer([each.diagram for each in kept.samples], facts)
+        return Answer(found, facts)
 
     def answer_by_particles(self) -> Answer:
         """Steer particles towards the brief, resample them by weight, vary them by ``Move``.
@@ -222,7 +225,10 @@ class BriefRequest:
             if fit.any():
                 fit[fit.clone()] = self._fit(part.x0[fit])
             parts[k] = replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
-        estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
+        # the mean weight of the brief alone, without what should be
+        weights = [(part.log_weights, self.constraint.log_weights(part.x0)) for part in parts]
+        alone = [torch.where(w.isfinite(), w - soft, -torch.inf) for w, soft in weights]
+        estimates = torch.tensor(list(map(log_mean, alone))).double().exp()
         log_weights = torch.cat([part.log_weights for part in parts])
         effective = effective_samples(parts, self.vocab.vocab_size)
         if effective == 0:

@@ -1,13 +1,11 @@
-"""``Brief``: requirements on a floor plan, as rules of its bubble diagram and in sentences."""
+"""``Brief``: requirements on a floor plan, as rules of its bubble diagram."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.yaml_nodes import Source
@@ -21,19 +19,6 @@ ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, of any direction."""
 
 Point = tuple[float, float]
-
-_SAID = {
-    "left-of": "left of",
-    "right-of": "right of",
-    "left-above": "left of and above",
-    "left-below": "left of and below",
-    "right-above": "right of and above",
-    "right-below": "right of and below",
-    "surrounding": "around",
-    "adjacent": "next to, in a wall without a door,",
-    "door": "joined by a door to",
-}
-"""Words for relations whose names do not fit into a sentence."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +137,40 @@ class ConnectedRule:
         return len(component[0]) == diagram.num_rooms
 
 
-Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
+Option = tuple[CountRule | RelationRule, ...]
+
+
+@dataclass(frozen=True)
+class AnyRule:
+    """Rule that at least one of several options holds; an option holds if all its rules do."""
+
+    options: tuple[Option, ...]
+    source: Source = field(default=Source(), compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of rooms in its relations."""
+        rules = [rule for option in self.options for rule in option]
+        return tuple(
+            name for rule in rules if isinstance(rule, RelationRule) for name in rule.names
+        )
+
+
+def names_in(rules: Iterable[CountRule | RelationRule]) -> tuple[str, ...]:
+    """Names of rooms in relation rules."""
+    return tuple(name for rule in rules if isinstance(rule, RelationRule) for name in rule.names)
+
+
+Rule = CountRule | RelationRule | DegreeRule | ConnectedRule | AnyRule
+
+
+@dataclass(frozen=True)
+class SoftRule:
+    """Rules that a diagram should obey: if it does, it is ``weight`` times as likely, above 1."""
+
+    option: Option
+    weight: float
+    source: Source = field(default=Source(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -205,32 +223,6 @@ class PlanFacts:
         corners = zip(self.outline, self.outline[1:] + self.outline[:1], strict=True)
         return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in corners)) / 2
 
-    def sentences(self) -> Iterator[str]:
-        """Yield a sentence for each fact on rooms and doors, and one for all others."""
-        for rule in self.areas or ():
-            bounds = f"at least {rule.least:g}"
-            if rule.most is not None:
-                bounds = f"{rule.least:g} to {rule.most:g}"
-            yield f"Every {_word(rule.kind)} has {bounds} m2 without its walls."
-        for name, what in (
-            ("doors", "A door joins some {} and some {}."),
-            ("no_door", "No door joins any {} and any {}."),
-            ("open", "Some {} and some {} are open to each other, without a wall."),
-        ):
-            for pair in getattr(self, name) or ():
-                yield what.format(*map(_word, pair))
-        for kind in self.light or ():
-            yield f"Every {_word(kind)} has an outer wall for daylight."
-        if self.accessible:
-            yield "Doors are wide enough for a wheelchair, and it can turn in halls and a bathroom."
-        shared = [n for n in ("area", "outline", "front_door", "north") if n in self.names]
-        if shared:
-            it = "it" if len(shared) == 1 else "them"
-            names = _listed([name.replace("_", " ") for name in shared], "and")
-            yield (
-                f"The {names}: for the solver, and a model trained on {it}; no diagram shows {it}."
-            )
-
 
 @dataclass(frozen=True)
 class Brief:
@@ -246,6 +238,8 @@ class Brief:
             hold for one choice of them.
         degree: limit on the number of neighbours of a room.
         connected: rule that all rooms can be reached; None: no such rule.
+        either: rules with options, of which one holds.
+        should: rules that make diagrams more likely.
         buildable: True if a floor plan of the diagram has to exist, see ``have_plans``.
         plan_facts: facts that are not in a diagram, for the solver and for a model conditioned on
             plans.
@@ -260,6 +254,8 @@ class Brief:
     named: Mapping[str, Kind] = field(default_factory=dict)
     degree: DegreeRule | None = None
     connected: ConnectedRule | None = None
+    either: Sequence[AnyRule] = ()
+    should: Sequence[SoftRule] = ()
     buildable: bool = False
     plan_facts: PlanFacts = field(default_factory=PlanFacts)
     sources: Mapping[str, Source] = field(default_factory=dict, compare=False)
@@ -292,11 +288,13 @@ class Brief:
         yield from self.counts
         yield from self.relations
         yield from (rule for rule in (self.degree, self.connected) if rule is not None)
+        yield from self.either
 
     @property
-    def named_relations(self) -> tuple[RelationRule, ...]:
-        """Relation rules of named rooms; one choice of these rooms has to meet them all."""
-        return tuple(rule for rule in self.relations if rule.names)
+    def named_rules(self) -> tuple[RelationRule | AnyRule, ...]:
+        """Rules of named rooms; one choice of these rooms has to meet them all."""
+        rules: list[RelationRule | AnyRule] = [*self.relations, *self.either]
+        return tuple(rule for rule in rules if rule.names)
 
     @property
     def kind_relations(self) -> tuple[RelationRule, ...]:
@@ -315,22 +313,28 @@ class Brief:
         """
         # rules that hold one by one
         broken = [] if diagram.num_rooms in self.num_rooms else ["num_rooms"]
-        # code of each related pair, read from its first room; both orders of a pair are keys
-        relation = {(i, j): r for i, j, r in diagram.relations}
-        relation |= {(j, i): INVERSE[r] for (i, j), r in relation.items()}
-        for rule in self.rules:
-            if isinstance(rule, RelationRule):
-                if not rule.names and not _holds(rule, {}, diagram, relation):
-                    broken.append(rule.source.key)
-            elif not rule.holds(diagram):
-                broken.append(rule.source.key)
+        relation = _both_ways(diagram)
+        broken += [
+            rule.source.key
+            for rule in self.rules
+            if not getattr(rule, "names", ()) and not _holds(rule, {}, diagram, relation)
+        ]
         # rules of named rooms hold for one choice of rooms
         if self.named and not any(
-            all(_holds(rule, chosen, diagram, relation) for rule in self.named_relations)
+            all(_holds(rule, chosen, diagram, relation) for rule in self.named_rules)
             for chosen in self._choices(diagram)
         ):
             broken.append("named")
         return broken
+
+    def preference(self, diagram: BubbleDiagram) -> float:
+        """Product of 1 / weight over the rules of ``should`` that a diagram breaks."""
+        relation = _both_ways(diagram)
+        return prod(
+            1 / soft.weight
+            for soft in self.should
+            if not all(_holds(rule, {}, diagram, relation) for rule in soft.option)
+        )
 
     def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
         """Assignments of distinct rooms to the names, each room of the requested kind."""
@@ -348,13 +352,26 @@ class Brief:
         return extended({})
 
 
+def _both_ways(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
+    """Code of each related pair, read from its first room; both orders of a pair are keys."""
+    relation = {(i, j): r for i, j, r in diagram.relations}
+    return relation | {(j, i): INVERSE[r] for (i, j), r in relation.items()}
+
+
 def _holds(
-    rule: RelationRule,
+    rule: Rule,
     chosen: Mapping[str, int],
     diagram: BubbleDiagram,
     relation: Mapping[tuple[int, int], int],
 ) -> bool:
     """True if the diagram obeys the rule; ``chosen``: the room of each name."""
+    if isinstance(rule, AnyRule):
+        return any(
+            all(_holds(each, chosen, diagram, relation) for each in option)
+            for option in rule.options
+        )
+    if not isinstance(rule, RelationRule):
+        return rule.holds(diagram)
 
     def rooms(end: Kind | str) -> list[int]:
         if isinstance(end, str):
@@ -370,109 +387,3 @@ def _holds(
     if rule.quantity is Quantity.EVERY:
         return all(related)
     return any(related) is (rule.quantity is Quantity.SOME)
-
-
-def sentences(brief: Brief) -> list[str]:
-    """Return a sentence for each rule, and one for the facts of the plan."""
-    # size
-    number = brief.num_rooms
-    sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
-    if number == Numbers(1):
-        sentences = ["Any number of rooms."]
-    # counts, named rooms, other rules
-    sentences += [sentence_of(rule) for rule in brief.counts]
-    sentences += [named_sentence(name, kind) for name, kind in brief.named.items()]
-    if len(brief.named) > 1:
-        names = [f'"{name}"' for name in brief.named]
-        sentences.append(f"{_listed(names, 'and')} are different rooms.")
-    sentences += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
-    # the floor plan
-    if brief.buildable:
-        sentences.append("There is a floor plan with these relations.")
-    return [*sentences, *brief.plan_facts.sentences()]
-
-
-def named_sentence(name: str, kind: Kind) -> str:
-    """Sentence such as ``There is a room "parents": a MasterRoom``."""
-    types = _types(kind)
-    return f'There is a room "{name}": a{"n" * types.startswith(("A", "E", "I", "O"))} {types}.'
-
-
-def sentence_of(rule: Rule) -> str:
-    """Return one rule as a sentence."""
-    if isinstance(rule, CountRule):
-        number, word = rule.number, _word(rule.kind)
-        inner = f" ({_types(rule.kind)})" if len(rule.kind.types) > 1 else ""
-        if number == Numbers(0, 0):
-            return f"No {word}{inner}."
-        if number.most != 1 and number != Numbers(1):
-            word = _plural(word)
-        return f"{_capital(str(number))} {word}{inner}."
-    if isinstance(rule, DegreeRule):
-        if rule.most == 0:
-            return "No room is next to another."
-        return f"No room is next to more than {rule.most} other{'s' * (rule.most > 1)}."
-    if isinstance(rule, ConnectedRule):
-        return "Every room can be reached from every other."
-    # named rooms take "is" and "is not", kinds take a quantity
-    target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
-    relation = f"{relation_words(rule.relations)} {target}"
-    if isinstance(rule.subject, str):
-        negated = "not " if rule.quantity is Quantity.NO else ""
-        return f"{_end(rule.subject, '')} is {negated}{relation}."
-    return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {relation}."
-
-
-def relation_words(relations: Iterable[int]) -> str:
-    """Words such as ``next to`` or ``left of, or below``."""
-    codes = frozenset(relations)
-    if codes == ANY_RELATION:
-        return "next to"
-    names = [RELATIONS[code] for code in sorted(codes)]
-    return ", or ".join(_SAID.get(name, name) for name in names)
-
-
-def _end(end: Kind | str, article: str) -> str:
-    return f'"{end}"' if isinstance(end, str) else f"{article} {_word(end)}"
-
-
-def rooms_in_words(diagram: BubbleDiagram) -> str:
-    """Counts such as ``1 kitchen, 2 bathrooms``."""
-    return ", ".join(
-        f"{num} {word if num == 1 else _plural(word)}"
-        for word, num in Counter(map(_words, diagram.room_names)).items()
-    )
-
-
-def _word(kind: Kind) -> str:
-    """Name of a kind in words: ``living room``, or ``room of Wet`` for a group of the brief."""
-    if " or " in kind.name:
-        return " or ".join(_words(name) for name in kind.name.split(" or "))
-    if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):
-        return f"room of {kind.name}"
-    return _words(kind.name)
-
-
-def _words(name: str) -> str:
-    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower()
-
-
-def _plural(word: str) -> str:
-    if word.startswith("room of "):
-        return f"rooms{word[4:]}"
-    if word.endswith("y"):
-        return f"{word[:-1]}ies"
-    return f"rooms for {word}" if word == "storage" else f"{word}s"
-
-
-def _types(kind: Kind) -> str:
-    return _listed(kind.names, "or")
-
-
-def _listed(words: Iterable[str], last: str) -> str:
-    *first, end = words
-    return f"{', '.join(first)} {last} {end}" if first else end
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

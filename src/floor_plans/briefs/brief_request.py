@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.categorical import effective_number, make_generator
+from discrete_diffusion.categorical import effective_number, make_generator, uniform_draws
 from discrete_diffusion.runtime import GivenObjects, Shard
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief import Brief
@@ -137,18 +137,28 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 @dataclass(frozen=True)
 class BriefPredicate:
     """Predicate: True if a diagram meets a brief, and has a floor plan if the brief requires one;
-    None if the solver cannot decide."""
+    None if the solver cannot decide. With ``entropy`` diagrams that meet it are also rejected at
+    random, with probability 1 - ``Brief.preference``."""
 
     brief: Brief
     shard: Shard
+    entropy: tuple[int, ...] | None = None
 
     @cached_property
     def _have_plans(self) -> Buildable:
         """Judge of whether diagrams have floor plans; it reuses verdicts between calls."""
         return Buildable(EFFORT, self.shard)
 
+    @cached_property
+    def _generator(self) -> torch.Generator:
+        return make_generator(*(self.entropy or ()))
+
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
         met: list[bool | None] = [not self.brief.unmet(diagram) for diagram in diagrams]
+        if self.entropy is not None and self.brief.should:
+            draws = uniform_draws((len(diagrams),), self._generator).tolist()
+            likely = [u < self.brief.preference(d) for u, d in zip(draws, diagrams, strict=True)]
+            met = [each and is_likely for each, is_likely in zip(met, likely, strict=True)]
         if not self.brief.buildable:
             return met
         # floor plans only of diagrams that meet the rules
@@ -201,7 +211,11 @@ class BriefChoice:
         if method == "rejection":
             max_tries = request.max_tries or TRIES
             found = choose_by_rejection(
-                lambda turn: draw(sampler, num, (1, turn)), meets, lines, num, max_tries
+                lambda turn: draw(sampler, num, (1, turn)),
+                replace(meets, entropy=(request.seed, 4)),
+                lines,
+                num,
+                max_tries,
             )
         else:
             # particles of all lines in one batch

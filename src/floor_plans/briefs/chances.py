@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import permutations, product
@@ -12,7 +13,16 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.layout import VocabConfig
-from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.briefs.brief import (
+    ANY_RELATION,
+    AnyRule,
+    Brief,
+    CountRule,
+    Kind,
+    Option,
+    Quantity,
+    RelationRule,
+)
 from floor_plans.briefs.particles import Constraint
 from floor_plans.diagrams.vocabulary import INVERSE, codes_of
 
@@ -70,9 +80,13 @@ class BriefConstraint(Constraint):
     * named rooms: 1 - prod over choices of different rooms of (1 - probability of their rules);
     * degree: prod over rooms of the probability (Poisson binomial) of few enough neighbours;
     * connected: 0 if the possible relations cannot connect the rooms, else the probability that no
-      room is isolated.
+      room is isolated;
+    * options, of which one holds: exact for numbers of rooms, by the same states; else
+      1 - prod over options of (1 - p), with the probability p of all rules of the option.
 
-    All are 0 or 1 for a finished diagram, and above 0 for one that can still meet the brief.
+    All are 0 or 1 for a finished diagram, and above 0 for one that can still meet the brief. A rule
+    that should hold with probability p counts 1 / w + (1 - 1 / w) p, for its weight w: 1 or 1 / w
+    for a finished diagram. Then the particles tend to p(G | C) prod w over the rules that G obeys.
     """
 
     def __init__(self, brief: Brief, vocab: VocabConfig) -> None:
@@ -82,18 +96,32 @@ class BriefConstraint(Constraint):
         self._inverse = torch.tensor(back)
         self._any_type = vocab.layout().uniform_log_probs().exp()  # (L, V)
         self._ends = torch.tensor(vocab.endpoints).reshape(-1, 2)
+        # options of counts alone; other options, each with an automaton of its own for its counts
+        either = [rule.options for rule in brief.either if not rule.names]
+        of_counts = [o for o in either if all(isinstance(rule, CountRule) for e in o for rule in e)]
+        self._either = [[self._split(e) for e in o] for o in either if o not in of_counts]
+        self._should = [(self._split(soft.option), soft.weight) for soft in brief.should]
         # one automaton for all counts, or one each if it had too many states
-        rules = [*brief.counts]
-        together = prod(_cap(rule) + 1 for rule in rules) <= MOST_STATES
+        rules = [*(((rule,),) for rule in brief.counts), *of_counts]
+        together = prod(_cap(rule) + 1 for rule in _count_rules(rules)) <= MOST_STATES
         groups = [rules] if together else [[rule] for rule in rules]
         self._counts = [_Counter(group, vocab) for group in groups if group]
 
+    def _split(self, option: Option) -> tuple[list[RelationRule], _Counter | None]:
+        """Relations of an option, and the automaton of its counts."""
+        relations = [rule for rule in option if isinstance(rule, RelationRule)]
+        has_counts = len(relations) < len(option)
+        return relations, _Counter([[option]], self.vocab) if has_counts else None
+
     def met(self, x: Tensor) -> Tensor:
         """Bool[R]: finished diagrams, tokens Int[R, L], that meet the brief."""
+        return self.log_weights(x).isfinite()
+
+    def log_weights(self, x: Tensor) -> Tensor:
         device, x = x.device, x.cpu()
         everything = self._probabilities(x, None)
         beliefs = Beliefs(*self._views(everything), self.vocab)
-        return (self._chances(beliefs, None)[:, 0] > 0.5).to(device)
+        return self._chances(beliefs, None)[:, 0].log().to(device)
 
     def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
         device = x.device
@@ -150,24 +178,32 @@ class BriefConstraint(Constraint):
         chance = self._relation_chances(beliefs)
         for counter in self._counts:
             chance = chance * counter.chances(beliefs, slot)
+        for options in self._either:
+            none = reduce(mul, (1 - self._option_chance(each, beliefs, slot) for each in options))
+            chance = chance * (1 - none)
+        for option, weight in self._should:
+            held = self._option_chance(option, beliefs, slot)
+            chance = chance * (1 / weight + (1 - 1 / weight) * held)
         return chance
 
+    def _option_chance(
+        self,
+        option: tuple[list[RelationRule], _Counter | None],
+        beliefs: Beliefs,
+        slot: Tensor | None,
+    ) -> Tensor:
+        """Float64[R, W or 1]: probability of all rules of an option."""
+        relations, counter = option
+        parts = [_kind_rule_chance(rule, beliefs) for rule in relations]
+        return reduce(mul, [*parts, *([] if counter is None else [counter.chances(beliefs, slot)])])
+
     def _relation_chances(self, beliefs: Beliefs) -> Tensor:
-        """Float64[R, W]: product of the probabilities of all rules except counts."""
+        """Float64[R, W]: product of the probabilities of all rules except counts and options."""
         chance = torch.ones_like(beliefs.rooms[..., 0, 0]) * torch.ones_like(
             beliefs.relations[..., 0, 0, 0]
         )
         for rule in self.brief.kind_relations:
-            assert isinstance(rule.subject, Kind)
-            assert isinstance(rule.object, Kind)
-            subject = beliefs.kind_probability(rule.subject)
-            to = beliefs.kind_probability(rule.object).unsqueeze(-2)
-            to = to * beliefs.related(rule.relations)  # (..., i, j)
-            if rule.quantity is Quantity.EVERY:
-                chance = chance * (1 - subject * (1 - to).prod(dim=-1)).prod(dim=-1)
-            else:
-                none = (1 - subject.unsqueeze(-1) * to).flatten(-2).prod(dim=-1)
-                chance = chance * (none if rule.quantity is Quantity.NO else 1 - none)
+            chance = chance * _kind_rule_chance(rule, beliefs)
         if self.brief.named:
             chance = chance * self._named_chance(beliefs)
         if self.brief.degree is not None:
@@ -188,7 +224,7 @@ class BriefConstraint(Constraint):
             # each room is of its kind, and each rule holds: (R, W or 1, choices)
             of_kind = [k[..., rooms] for k, rooms in zip(kinds, chosen.values(), strict=True)]
             chance = reduce(mul, of_kind)
-            for rule in brief.named_relations:
+            for rule in brief.named_rules:
                 chance = chance * self._named_rule_chance(rule, chosen, beliefs)
             # choices count as independent: none of them holds with the product of 1 - chance
             none = (1 - chance).prod(dim=-1)
@@ -197,9 +233,15 @@ class BriefConstraint(Constraint):
         return 1 - no_choice
 
     def _named_rule_chance(
-        self, rule: RelationRule, chosen: dict[str, Tensor], beliefs: Beliefs
+        self, rule: RelationRule | AnyRule, chosen: dict[str, Tensor], beliefs: Beliefs
     ) -> Tensor:
-        """Float64[R, W or 1, C]: probability of a rule for each of C choices of named rooms."""
+        """Float64[R, W or 1, C or 1]: probability of a rule for C choices of named rooms."""
+        if isinstance(rule, AnyRule):
+            rules = [[r for r in o if isinstance(r, RelationRule)] for o in rule.options]
+            held = [[self._named_rule_chance(r, chosen, beliefs) for r in o] for o in rules]
+            return 1 - reduce(mul, (1 - reduce(mul, each) for each in held))
+        if not rule.names:
+            return _kind_rule_chance(rule, beliefs).unsqueeze(-1)
         related = beliefs.related(rule.relations)
         subject, object = rule.subject, rule.object
         # between two named rooms: the relation of their pair
@@ -220,6 +262,19 @@ class BriefConstraint(Constraint):
             return (1 - is_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
         none = (1 - is_subject * related).prod(dim=-2)[..., chosen[object]]
         return none if rule.quantity is Quantity.NO else 1 - none
+
+
+def _kind_rule_chance(rule: RelationRule, beliefs: Beliefs) -> Tensor:
+    """Float64[R, W or 1]: probability of a relation rule of kinds of rooms."""
+    assert isinstance(rule.subject, Kind)
+    assert isinstance(rule.object, Kind)
+    subject = beliefs.kind_probability(rule.subject)
+    to = beliefs.kind_probability(rule.object).unsqueeze(-2)
+    to = to * beliefs.related(rule.relations)  # (..., i, j)
+    if rule.quantity is Quantity.EVERY:
+        return (1 - subject * (1 - to).prod(dim=-1)).prod(dim=-1)
+    none = (1 - subject.unsqueeze(-1) * to).flatten(-2).prod(dim=-1)
+    return none if rule.quantity is Quantity.NO else 1 - none
 
 
 def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:
@@ -253,10 +308,18 @@ def _cap(rule: CountRule) -> int:
     return rule.number.least if rule.number.most is None else rule.number.most + 1
 
 
-class _Counter:
-    """Automaton that computes the probability of several count rules for independent rooms."""
+def _count_rules(choices: Sequence[Sequence[Option]]) -> list[CountRule]:
+    """Count rules in all options."""
+    rules = [rule for options in choices for option in options for rule in option]
+    return [rule for rule in rules if isinstance(rule, CountRule)]
 
-    def __init__(self, rules: list[CountRule], vocab: VocabConfig) -> None:
+
+class _Counter:
+    """Automaton that computes the probability of count rules for independent rooms: one option of
+    each of ``choices`` holds."""
+
+    def __init__(self, choices: Sequence[Sequence[Option]], vocab: VocabConfig) -> None:
+        rules = _count_rules(choices)
         # a state is the number of rooms of each rule's kind, capped
         caps = [_cap(rule) for rule in rules]
         states = [*product(*(range(cap + 1) for cap in caps))]
@@ -279,8 +342,13 @@ class _Counter:
             ]
         )  # (signatures, states)
         # accepting states, already read one room ahead, for the slot in which candidates differ
+        place = {id(rule): k for k, rule in enumerate(rules)}
+
+        def holds(option: Option, state: tuple[int, ...]) -> bool:
+            return all(state[place[id(rule)]] in rule.number for rule in _count_rules([[option]]))
+
         met = [
-            all(number in rule.number for rule, number in zip(rules, state, strict=True))
+            all(any(holds(option, state) for option in options) for options in choices)
             for state in states
         ]
         self._accepts = torch.tensor(met, dtype=torch.float64)[self._next]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import install_command, progress
-from floor_plans.briefs.brief import Brief, relation_words, rooms_in_words, sentences
+from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.feasibility import Feasibility, feasibility, has_floor_plan
 from floor_plans.briefs.reading import read_brief
+from floor_plans.briefs.sentences import relation_words, rooms_in_words, sentences
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.procedural.generator import embedded_plans
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named

@@ -12,6 +12,7 @@ from itertools import combinations, product
 from math import inf, prod
 
 from floor_plans.briefs.brief import (
+    AnyRule,
     AreaRule,
     Brief,
     ConnectedRule,
@@ -22,10 +23,11 @@ from floor_plans.briefs.brief import (
     PlanFacts,
     Quantity,
     RelationRule,
-    named_sentence,
-    sentence_of,
+    Rule,
+    names_in,
 )
 from floor_plans.briefs.graph_model import GraphModel
+from floor_plans.briefs.sentences import named_sentence, sentence_of
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.yaml_nodes import Source
 from floor_plans.diagrams.vocabulary import (
@@ -123,7 +125,23 @@ def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
     forbids; and named rooms in a cycle of left of, above or inside. With ``max_degree`` of 0 or 1
     and ``connected``, a diagram has at most ``max_degree`` + 1 rooms.
     """
-    return _Refutation(brief, n_max, vocabulary).is_refuted()
+    return all(
+        _Refutation(each, n_max, vocabulary).is_refuted() for each in _without_options(brief)
+    )
+
+
+def _without_options(brief: Brief) -> Iterator[Brief]:
+    """Briefs with the rules of one option of each rule in ``either``, for every choice of options;
+    past ``_MOST_WAYS`` choices the brief without these rules."""
+    choices = [rule.options for rule in brief.either]
+    for chosen in product(*choices) if prod(map(len, choices)) <= _MOST_WAYS else [()]:
+        rules = [rule for option in chosen for rule in option]
+        yield replace(
+            brief,
+            counts=[*brief.counts, *(r for r in rules if isinstance(r, CountRule))],
+            relations=[*brief.relations, *(r for r in rules if isinstance(r, RelationRule))],
+            either=(),
+        )
 
 
 def least_and_most(brief: Brief, n_max: int) -> tuple[int, int]:
@@ -324,7 +342,7 @@ class _Requirement:
     plan."""
 
     source: Source
-    rule: CountRule | RelationRule | DegreeRule | ConnectedRule | AreaRule | None = None
+    rule: Rule | AreaRule | None = None
     name: str | None = None
     is_area: bool = False
 
@@ -354,7 +372,8 @@ def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
     relation names them, may be of any type."""
     rules = [each.rule for each in kept]
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
-    in_relations = {name for rule in relations for name in rule.names}
+    either = [rule for rule in rules if isinstance(rule, AnyRule)]
+    in_relations = {*names_in(relations), *(name for rule in either for name in rule.names)}
     kinds = {each.name: brief.named[each.name] for each in kept if each.name is not None}
     has_size = any(each.rule is each.name is None and not each.is_area for each in kept)
     areas = tuple(rule for rule in rules if isinstance(rule, AreaRule))
@@ -370,6 +389,7 @@ def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
         },
         degree=next((rule for rule in rules if isinstance(rule, DegreeRule)), None),
         connected=next((rule for rule in rules if isinstance(rule, ConnectedRule)), None),
+        either=either,
         plan_facts=PlanFacts(area=total, areas=areas),
     )
 

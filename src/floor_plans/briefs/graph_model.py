@@ -7,7 +7,7 @@ from itertools import combinations, pairwise, permutations
 from math import ceil, floor, inf
 from typing import Any
 
-from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Quantity, RelationRule
+from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, ORDERS, ROOM_TYPES, PlanVocabulary
 from floor_plans.plans.box_model import cp_sat, solve_in_thread
@@ -32,16 +32,21 @@ class GraphModel:
         self._rooms, self._least = range(most), least
         self._names = {name: k for k, name in enumerate(brief.named)}
         self._literals: dict[tuple[Any, ...], Any] = {}
+        rules: list[CountRule | RelationRule] = [*brief.counts, *brief.relations]
+        options = [option for each in brief.either for option in each.options]
+        self._rules = [*rules, *(rule for option in options for rule in option)]
+        self._relations = [rule for rule in self._rules if isinstance(rule, RelationRule)]
         # variables first, then a constraint for each rule
         self._add_rooms()
         self._add_pairs()
-        for rule in brief.counts:
-            number = sum(self._is(i, rule.kind) for i in self._rooms)
-            self.model.add(number >= rule.number.least)
-            if rule.number.most is not None:
-                self.model.add(number <= rule.number.most)
-        for relation in brief.relations:
-            self._add_relation(relation)
+        for rule in rules:
+            self._add_rule(rule)
+        for any_rule in brief.either:
+            chosen = [self._new() for _ in any_rule.options]
+            self.model.add_bool_or(chosen)
+            for is_chosen, option in zip(chosen, any_rule.options, strict=True):
+                for rule in option:
+                    self._add_rule(rule, is_chosen)
         # the least areas of all rooms fit the plan, in square decimetres
         facts = brief.plan_facts
         if facts.areas and facts.most_area < inf:
@@ -116,9 +121,10 @@ class GraphModel:
         if needed > len(self._rooms):
             self.model.add_bool_or([])
         # one boolean per group of types that no rule distinguishes
-        ends = [end for rule in self._brief.relations for end in (rule.subject, rule.object)]
+        ends = [end for rule in self._relations for end in (rule.subject, rule.object)]
         kinds = [end for end in ends if isinstance(end, Kind)]
-        kinds += [*self._brief.named.values(), *(rule.kind for rule in self._brief.counts)]
+        kinds += [*self._brief.named.values()]
+        kinds += [rule.kind for rule in self._rules if isinstance(rule, CountRule)]
         kinds += [rule.kind for rule in self._brief.plan_facts.areas or ()]
         groups = self._groups(
             map(ROOM_TYPES.index, self._vocabulary.room_types),
@@ -145,7 +151,7 @@ class GraphModel:
     def _add_pairs(self) -> None:
         """Add variables for the relation of each pair, and for the orders on axes and of
         nesting."""
-        sets = [rule.relations for rule in self._brief.relations]
+        sets = [rule.relations for rule in self._relations]
 
         def signature(code: int) -> tuple[Any, ...]:
             members = [one in each for one in (code, INVERSE[code]) for each in sets]
@@ -188,15 +194,22 @@ class GraphModel:
         pairs = self._pair[i, j].items()
         return self._one_of((i, j, codes), [is_so for group, is_so in pairs if group[0] in codes])
 
-    def _add_relation(self, rule: RelationRule) -> None:
-        """Add the constraints of a relation rule."""
+    def _add_rule(self, rule: CountRule | RelationRule, only_if: Any = True) -> None:
+        """Add the constraints of a rule, which hold if the literal ``only_if`` is true."""
+        if isinstance(rule, CountRule):
+            number = sum(self._is(i, rule.kind) for i in self._rooms)
+            self.model.add(number >= rule.number.least).only_enforce_if(only_if)
+            if rule.number.most is not None:
+                self.model.add(number <= rule.number.most).only_enforce_if(only_if)
+            return
         subjects, objects = self._ends(rule.subject), self._ends(rule.object)
         # no: for each pair, one of subject, object and relation is false
         pairs = [(i, j) for i in subjects for j in objects if i != j]
         if rule.quantity is Quantity.NO:
             for i, j in pairs:
                 so = (subjects[i], objects[j], self._related(i, j, rule.relations))
-                self.model.add_bool_or([literal.negated() for literal in so])
+                false = [literal.negated() for literal in so]
+                self.model.add_bool_or(false).only_enforce_if(only_if)
             return
         # some, every: a witness literal per pair implies subject, object and relation
         ways = {pair: self._new() for pair in pairs}
@@ -204,12 +217,12 @@ class GraphModel:
             for literal in (subjects[i], objects[j], self._related(i, j, rule.relations)):
                 self.model.add_implication(way, literal)
         if rule.quantity is Quantity.SOME:
-            self.model.add_bool_or(list(ways.values()))
+            self.model.add_bool_or(list(ways.values())).only_enforce_if(only_if)
             return
         # every: each subject has a witness
         for i, is_subject in subjects.items():
             found = [way for (first, _), way in ways.items() if first == i]
-            self.model.add_bool_or([*found, is_subject.negated()])
+            self.model.add_bool_or([*found, is_subject.negated()]).only_enforce_if(only_if)
 
     def _ends(self, end: Kind | str) -> dict[int, Any]:
         """Rooms that may be the subject or object ``end`` of a rule, each with its literal."""

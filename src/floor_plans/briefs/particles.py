@@ -31,14 +31,20 @@ class Constraint(ABC):
     def met(self, x: Tensor) -> Tensor:
         """Bool[R]: finished samples x Int[R, L] that meet C."""
 
+    def log_weights(self, x: Tensor) -> Tensor:
+        """Log of the weight that finished samples x Int[R, L] have in place of 1{C}, Float64[R]:
+        0, or less for a sample that is less wanted; -inf if it does not meet C."""
+        return self.met(x).double().log()
+
     @abstractmethod
     def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
         """Look-ahead log h(C | x with v at ``position``) for every id v, Float64[R, V].
 
         x Int[R, L] has MASK at tokens that are not sampled yet, also at ``position`` Int[R];
         ``log_d0`` Float[R, L, V] is the network's prediction for x. h can be any estimate that is
-        above 0 for a sample that can still meet C, and 1 or 0 for a finished sample. The better it
-        predicts P(C | x), the fewer particles are needed; their limit does not depend on it.
+        above 0 for a sample that can still meet C, and the weight of a finished sample, 1 or 0 as a
+        rule. The better it predicts P(C | x), the fewer particles are needed; their limit does not
+        depend on it.
         """
 
 
@@ -114,7 +120,7 @@ class Particles(Steered):
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
         log_r = torch.zeros(num, samples.algorithm.layout.vocab_size, dtype=torch.float64)
         log_r, whole = log_r.to(device), left == 0
-        samples.log_weights[whole] += self.constraint.met(samples.x[whole]).double().log()
+        samples.log_weights[whole] += self.constraint.log_weights(samples.x[whole])
         num_calls = int(left.max()) if num else 0
         samples.calls.expect(num_calls)
         # call k reveals one token of every particle with weight
@@ -301,7 +307,7 @@ class Move:
 
     Each position is hidden with probability ``share`` and sampled given the rest by ``sampler``.
     This is reversible with respect to p, if clamped samples follow one joint distribution; so the
-    move is accepted if the new sample meets C.
+    move is accepted with the ratio of the new weight of the constraint to the old one.
     """
 
     sampler: FirstHitting
@@ -330,6 +336,10 @@ class Move:
         output = self.sampler.sample(
             self.algorithm, real, generator=generator, clamp=clamp, conditions=conditions
         )
-        # accept if the constraint still holds
-        accepted = self.constraint.met(output.x0)
+        # accept if the constraint still holds, and by chance if the new sample is less wanted
+        log_ratio = self.constraint.log_weights(output.x0) - self.constraint.log_weights(x)
+        accepted = log_ratio >= 0
+        if len(rows := (log_ratio.isfinite() & ~accepted).nonzero().squeeze(1)):
+            u = uniform_draws((len(rows),), generator, x.device)
+            accepted[rows] = u.log() < log_ratio[rows]
         return replace(output, x0=torch.where(accepted.unsqueeze(1), output.x0, x)), accepted

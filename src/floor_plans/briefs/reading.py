@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import (
     ANY_RELATION,
+    AnyRule,
     AreaRule,
     Brief,
     ConnectedRule,
@@ -24,9 +26,12 @@ from floor_plans.briefs.brief import (
     DegreeRule,
     Kind,
     Numbers,
+    Option,
     PlanFacts,
     Quantity,
     RelationRule,
+    SoftRule,
+    names_in,
 )
 from floor_plans.briefs.words import (
     QUANTITIES,
@@ -35,12 +40,14 @@ from floor_plans.briefs.words import (
     built_in_groups,
     codes_of_relation,
     degrees_of,
+    factor_of,
     kind_named,
     kind_of,
     numbers_of,
     outline_of,
     point_of,
     relation_rule,
+    sentences_in,
     union_of_kinds,
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node_of, read_node
@@ -48,6 +55,8 @@ from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
 
 _LABELS = ("oas_program", "plan_id", "title", "description")  # keys that request nothing
+
+_WEIGHT = 10.0  # default weight of a sentence in ``should``
 
 _TOUCHING = {"must_touch": Quantity.SOME, "avoid_touch": Quantity.NO}
 
@@ -146,13 +155,73 @@ class _Reading:
             self.sources[kind.key] = kind.source
 
     def read_relations(self, node: Node) -> None:
-        seen: dict[RelationRule, Node] = {}
+        seen: dict[RelationRule | AnyRule, Node] = {}
         for item in node.items("a list of rules, each in a line that begins with '- '"):
-            rule = relation_rule(item, self.groups, self.named)
+            rule = self._relation(item)
             if before := seen.get(rule):
                 raise item.error(f"says the same as {_place_of(before)}; leave one out")
             seen[rule] = item
-        self.parts["relations"] = tuple(seen)
+        self.parts["relations"] = tuple(rule for rule in seen if isinstance(rule, RelationRule))
+        self.parts["either"] = tuple(rule for rule in seen if isinstance(rule, AnyRule))
+
+    def _relation(self, item: Node) -> RelationRule | AnyRule:
+        """Read a rule, or several of which one holds: ``any: [...]``, or sentences with "or"."""
+        if isinstance(item.value, dict) and [*item.value] == ["any"]:
+            return self._any_of(item.value["any"])
+        said = sentences_in(item.value) if isinstance(item.value, str) else []
+        if len(said) < 2:
+            return relation_rule(item, self.groups, self.named)
+        options = [(relation_rule(item, self.groups, self.named, text),) for text in said]
+        return AnyRule(tuple(options), item.source)
+
+    def read_any(self, node: Node) -> None:
+        self.parts["either"] = (*self.parts.get("either", ()), self._any_of(node))
+
+    def _any_of(self, node: Node) -> AnyRule:
+        """Read a list of options."""
+        items = node.items("a list of options: sentences, or rooms: and relations:")
+        if len(items) < 2:
+            raise node.error("one option is a rule by itself; write two or more")
+        rule = AnyRule(tuple(map(self._option, items)), node.source)
+        if rule.names and any(isinstance(each, CountRule) for o in rule.options for each in o):
+            raise node.error(
+                f"rooms: does not go with the name {rule.names[0]!r}; write room types"
+            )
+        return rule
+
+    def _option(self, node: Node) -> Option:
+        """Read rules that hold together: a sentence, or an object with rooms and relations."""
+        if not isinstance(node.value, dict):
+            return (relation_rule(node, self.groups, self.named),)
+        inner = _Reading()
+        inner.groups, inner.named = self.groups, self.named
+        for key, each in node.entries("a sentence, or rooms: and relations:").items():
+            if key not in ("rooms", "relations"):
+                raise each.error(unknown_name("key", key, ("rooms", "relations")))
+            _READERS[key](inner, each)
+        if inner.parts.get("either"):
+            raise node.error("options within an option; list all of them in one any:")
+        return (*inner.parts.get("counts", ()), *inner.parts.get("relations", ()))
+
+    def read_should(self, node: Node) -> None:
+        found = []
+        for item in node.items("a list of sentences, such as - Kitchen beside Balcony: 5"):
+            weight, said = _WEIGHT, item
+            # a sentence with its weight is an object with one entry
+            if isinstance(item.value, dict) and not {*item.value} & {"rooms", "relations"}:
+                ((text, number), *others) = item.value.items()
+                weight = factor_of(number)
+                if others:
+                    raise item.error("several sentences in one entry; begin each with '- '")
+                said = replace(item, value=text)
+            elif isinstance(item.value, dict) and "weight" in item.value:
+                weight = factor_of(item.value["weight"])
+                said = replace(item, value={k: v for k, v in item.value.items() if k != "weight"})
+            option = self._option(said)
+            if names := names_in(option):
+                raise item.error(f"the name {names[0]!r} is for relations:; write a room type")
+            found.append(SoftRule(option, weight, item.source))
+        self.parts["should"] = tuple(found)
 
     def read_max_degree(self, node: Node) -> None:
         if type(node.value) is not int or node.value < 0:
@@ -239,6 +308,8 @@ _READERS: dict[str, Callable[[_Reading, Node], None]] = {
     "rooms": _Reading.read_rooms,
     "named": _Reading.read_named,
     "relations": _Reading.read_relations,
+    "any": _Reading.read_any,
+    "should": _Reading.read_should,
     "max_degree": _Reading.read_max_degree,
     "connected": _Reading.read_connected,
     "buildable": _Reading.read_buildable,

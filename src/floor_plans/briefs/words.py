@@ -31,6 +31,8 @@ _FORMS = "6, 5-7, [5, 7], at least 5, at most 7 or 5+"
 
 _MOST_DIGITS = 4
 
+_MOST_WEIGHT = 1_000_000
+
 ADJACENT_WORDS = ("adjacent", "adjacent-to", "beside", "next-to", "touches")
 
 QUANTITIES = {"some": "some", "every": "every", "each": "every", "all": "every", "no": "no"}
@@ -107,6 +109,8 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     if several := may_mean(word, ROOM_TYPES):
         raise node.error(f"{word!r} may be {' or '.join(several)}: write which")
     # refuse with suggestions
+    if " or " in word:
+        raise node.error(f"{word!r}: write {word.replace(' or ', '|')!r}, or two sentences")
     known = [*ROOM_TYPES, *(name for name in groups if name not in ROOM_TYPES), *names]
     noun = "room type, group or name" if names else "room type or group"
     raise node.error(unknown_name(noun, word, known))
@@ -149,6 +153,17 @@ def relation_of(node: Node, phrase: str) -> frozenset[int]:
     return codes
 
 
+def sentences_in(text: str) -> list[str]:
+    """Sentences that "or" joins, such as "Kitchen beside Balcony or no WC beside Kitchen"; the text
+    itself if it is one sentence."""
+    found, begun = list[str](), ""
+    for part in re.split(r"\s+or\s+", text):
+        begun = f"{begun} or {part}" if begun else part
+        if _span(begun.split()) is not None:
+            found, begun = [*found, begun], ""
+    return [text] if begun else found
+
+
 _ARTICLES = ("a", "an", "the")
 _LONGEST_RELATION = 7  # words, as in "left of or left above"
 
@@ -156,11 +171,12 @@ _EXAMPLE = "'Kitchen adjacent LivingRoom' or [Kitchen, adjacent, LivingRoom]"
 
 
 def relation_rule(
-    node: Node, groups: Mapping[str, Kind], named: Mapping[str, Kind]
+    node: Node, groups: Mapping[str, Kind], named: Mapping[str, Kind], text: str | None = None
 ) -> RelationRule:
     """Read a relation rule from a sentence or a list.
 
-    ``groups`` and ``named``: kinds that the rule may name. Raises ``BriefError`` for other content.
+    ``groups`` and ``named``: kinds that the rule may name; ``text``: the sentence, if it is a part
+    of the node's. Raises ``BriefError`` for other content.
     """
     if isinstance(node.value, tuple):
         words, quantity = [_alternatives(item) for item in node.value], Quantity.SOME
@@ -170,7 +186,7 @@ def relation_rule(
             raise node.error(f"expected a rule such as {_EXAMPLE}, got a list of {len(words)}")
         first, relation, second = words
     elif isinstance(node.value, str):
-        quantity, first, relation, second = parse_sentence(node, node.value)
+        quantity, first, relation, second = parse_sentence(node, text or node.value)
     else:
         raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
     # ends are named rooms or kinds
@@ -220,15 +236,22 @@ def _bare(words: list[str]) -> list[str]:
 
 
 def _place(node: Node, words: list[str]) -> tuple[int, int]:
+    """Return ``_span``; raise ``BriefError`` for words without a relation."""
+    if (found := _span(words)) is None:
+        if len(words) == 3:
+            relation_of(node, words[1])
+        raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+    return found
+
+
+def _span(words: list[str]) -> tuple[int, int] | None:
     """Start and stop of the longest relation within a sentence, as indices into ``words``."""
     # longest relation from the left
     for start in range(1, len(words) - 1):
         for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
             if codes_of_relation(" ".join(words[start:stop])) is not None:
                 return start, stop
-    if len(words) == 3:
-        relation_of(node, words[1])
-    raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+    return None
 
 
 def area_of(node: Node) -> float:
@@ -239,6 +262,14 @@ def area_of(node: Node) -> float:
             f"expected square metres, such as 85, at most {MOST_AREA:,}; got {node.shown}"
         )
     return area
+
+
+def factor_of(node: Node) -> float:
+    """Read a weight; raise ``BriefError`` unless above 1 and at most ``_MOST_WEIGHT``."""
+    factor = _number(node)
+    if factor is None or not 1 < factor <= _MOST_WEIGHT:
+        raise node.error(f"expected a weight above 1, at most {_MOST_WEIGHT:,}, got {node.shown}")
+    return factor
 
 
 def area_range_of(node: Node) -> tuple[float, float | None]:

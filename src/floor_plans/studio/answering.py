@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import torch
 from pydantic import BaseModel, ValidationError
 
-from floor_plans.briefs.brief import sentences
 from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.making import (
@@ -32,6 +31,7 @@ from floor_plans.briefs.making import (
     with_brief,
 )
 from floor_plans.briefs.reading import brief_of
+from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_plan_json

@@ -8,6 +8,7 @@ from discrete_diffusion.layout import VocabConfig
 from floor_plans import BubbleDiagram
 from floor_plans.briefs.brief import (
     ANY_RELATION,
+    AnyRule,
     Brief,
     ConnectedRule,
     CountRule,
@@ -16,6 +17,7 @@ from floor_plans.briefs.brief import (
     Numbers,
     Quantity,
     RelationRule,
+    SoftRule,
 )
 from floor_plans.diagrams.vocabulary import RELATIONS
 
@@ -51,6 +53,37 @@ PARTS: dict[str, dict[str, object]] = {
     "few beside": {"degree": DegreeRule(1)},
     "connected": {"connected": ConnectedRule()},
 }
+OPTIONS: dict[str, dict[str, object]] = {
+    "one of two numbers": {
+        "counts": [CountRule(ANY, Numbers(1))],
+        "either": [AnyRule(((CountRule(KITCHEN, Numbers(2)),), (CountRule(LIVING, Numbers(2)),)))],
+    },
+    "a number or a relation": {
+        "either": [
+            AnyRule(
+                (
+                    (CountRule(KITCHEN, Numbers(1, 1)), relation("no", KITCHEN, MASTER)),
+                    (relation("every", MASTER, LIVING), relation("some", MASTER, LIVING)),
+                )
+            )
+        ]
+    },
+    "relations of a named room": {
+        "named": {"a": ANY},
+        "relations": [relation("no", "a", LIVING)],
+        "either": [
+            AnyRule(((relation("some", "a", KITCHEN, SIDE),), (relation("no", KITCHEN, MASTER),)))
+        ],
+    },
+    "what should be": {
+        "counts": [CountRule(ANY, Numbers(1))],
+        "should": [
+            SoftRule((relation("some", KITCHEN, LIVING),), 4.0),
+            SoftRule((CountRule(MASTER, Numbers(1, 1)),), 3.0),
+        ],
+    },
+}
+"""Briefs with rules of which one holds, and with rules that should hold."""
 
 
 def _joined(first: dict[str, object], second: dict[str, object]) -> Brief | None:
@@ -66,7 +99,10 @@ def _joined(first: dict[str, object], second: dict[str, object]) -> Brief | None
     )
 
 
-BRIEFS: dict[str, Brief] = {name: Brief(**part) for name, part in PARTS.items()}  # type: ignore[arg-type]
+BRIEFS: dict[str, Brief] = {
+    name: Brief(**part)  # type: ignore[arg-type]
+    for name, part in (PARTS | OPTIONS).items()
+}
 PAIRS: dict[str, Brief] = {
     f"{a}, {b}": brief
     for a, b in combinations(PARTS, 2)

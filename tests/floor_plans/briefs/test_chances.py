@@ -11,10 +11,13 @@ import torch
 from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS, VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
-from floor_plans import decode, encode
+from discrete_diffusion.runtime import Shard
+from discrete_diffusion.sampling import FirstHitting
+from floor_plans import BubbleDiagram, decode, encode
 from floor_plans.briefs.brief import Brief, CountRule, Numbers
+from floor_plans.briefs.brief_request import BriefPredicate
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.particles import Particles
+from floor_plans.briefs.particles import Move, Particles
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 
@@ -52,7 +55,7 @@ def test_the_last_token_is_judged_exactly(name):
         for v in VOCAB.layout().support[position].nonzero().squeeze(1).tolist():
             whole = hidden.clone()
             whole[:, position] = v
-            assert torch.equal(found[:, v].exp(), constraint.met(whole).double())
+            assert torch.allclose(found[:, v].exp(), constraint.log_weights(whole).exp())
 
 
 @pytest.mark.parametrize("name", [*BRIEFS, *PAIRS])
@@ -100,6 +103,7 @@ def test_particles_tend_to_the_conditional(name, world):
     three = (rows != VOCAB.pad_id).sum(dim=1) == 6
     rows, prob = rows[three], prob[three] / prob[three].sum()
     law = prob * constraint.met(rows)
+    law *= torch.tensor([constraint.brief.preference(diagram) for diagram in decode(rows, VOCAB)])
     p, law = float(law.sum()), law / law.sum()
     num = 1_500
     real = torch.ones(num, VOCAB.length, dtype=torch.bool)
@@ -113,3 +117,48 @@ def test_particles_tend_to_the_conditional(name, world):
     share = torch.zeros_like(law).index_add_(0, index, weights[weights > 0])
     num = int(0.3 * effective_number(output.log_weights))
     assert total_variation(share / share.sum(), law) < noise_floor(law, num)
+
+
+def test_rejection_and_moves_prefer_what_should_be(world):
+    """Both by the weights of the rules that hold: of three rooms, against enumeration."""
+    algorithm, rows, prob = world
+    brief = BRIEFS["what should be"]
+    three = (rows != VOCAB.pad_id).sum(dim=1) == 6
+    rows, prob = rows[three], prob[three] / prob[three].sum()
+    diagrams = decode(rows, VOCAB)
+    weights = torch.tensor([brief.preference(diagram) for diagram in diagrams])
+    assert {round(float(12 * weight)) for weight in weights} == {1, 3, 4, 12}
+    law = prob * weights * torch.tensor([not brief.unmet(diagram) for diagram in diagrams])
+    law, num = law / law.sum(), 12_000
+
+    def share(found: torch.Tensor) -> torch.Tensor:
+        return torch.bincount(found, minlength=len(law)).double() / len(found)
+
+    drawn = torch.multinomial(prob, num, replacement=True, generator=make_generator(0))
+    judge = BriefPredicate(brief, Shard(), entropy=(7,))
+    kept = drawn[torch.tensor(judge([diagrams[k] for k in drawn.tolist()]))]
+    assert total_variation(share(kept), law) < noise_floor(law, len(kept))
+    # moves leave the law as it is
+    start = torch.multinomial(law, 4_000, replacement=True, generator=make_generator(1))
+    move = Move(FirstHitting(), algorithm, BriefConstraint(brief, VOCAB), share=0.6)
+    real = torch.ones(len(start), VOCAB.length, dtype=torch.bool)
+    output, accepted = move(rows[start], real, generator=make_generator(2))
+    moved = (output.x0.unsqueeze(1) == rows).all(dim=-1).int().argmax(dim=1)
+    assert 0.1 < accepted.double().mean() < 1
+    assert total_variation(share(moved), law) < noise_floor(law, len(start))
+
+
+def test_options_of_counts_are_exact():
+    """Of rooms that are independent: numbers of which one holds, next to one that always does."""
+    constraint = BriefConstraint(BRIEFS["one of two numbers"], VOCAB)
+    log_d0 = torch.randn(1, VOCAB.length, VOCAB.vocab_size, generator=make_generator(3)).double()
+    log_d0 = log_d0.masked_fill(~VOCAB.layout().support, -torch.inf).log_softmax(dim=-1)
+    x = torch.full((1, VOCAB.length), VOCAB.mask_id)
+    found, p = constraint.log_chances(x, torch.tensor([2]), log_d0).exp()[0], log_d0[0].exp()
+    for v in range(3):
+        expected = sum(
+            float(p[0, a] * p[1, b])
+            for a, b in product(range(13), repeat=2)
+            if not constraint.brief.unmet(BubbleDiagram((a, b, v), ()))
+        )
+        assert float(found[v]) == pytest.approx(expected, abs=1e-5)

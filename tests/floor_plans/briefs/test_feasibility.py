@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from random_briefs import SMALL, all_diagrams, random_brief
 
 from floor_plans import generate_plans
 from floor_plans.briefs import brief_of
-from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.brief import AnyRule, Brief, CountRule, RelationRule
 from floor_plans.briefs.feasibility import _requirements, _restricted, feasibility, is_refuted
+from floor_plans.diagrams.files.yaml_nodes import Source
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, RELATIONS
 from floor_plans.plans.box_model import is_installed
 
@@ -131,6 +134,19 @@ CONTRADICTIONS = {
         {"num_rooms": "2+", "max_degree": 0, "connected": True, "rooms": {"Kitchen": 1}},
         {"num_rooms", "max_degree", "connected"},
     ),
+    "options that are all excluded": (
+        {
+            "rooms": {"Balcony": 0, "Kitchen": 1},
+            "any": [{"rooms": {"Balcony": 2}}, "WC above Bedroom"],
+        }
+        | {
+            "relations": [
+                "no Bedroom beside Bathroom",
+                "Kitchen beside WC or Kitchen beside Bedroom",
+            ]
+        },
+        {"rooms.Balcony", "any", "relations[0]"},
+    ),
     "more neighbours than allowed": (
         {"named": {"hub": "LivingRoom", "one": "Kitchen", "two": "Bathroom"}, "max_degree": 1}
         | {"relations": ["hub adjacent one", "hub left-of two", "one above|below two"][:2]},
@@ -191,6 +207,36 @@ def test_none_of_a_contradiction_can_be_left_out(mapping, keys):
     assert feasibility(only(brief, keys), 8).contradiction
     for key in keys:
         assert feasibility(only(brief, keys - {key}), 8).can_be_met
+
+
+@needs_solver
+def test_options_are_decided_as_by_looking_at_all_diagrams():
+    rng = np.random.default_rng(5)
+    answers = []
+    for _ in range(24):
+        drawn = [random_brief(rng, SMALL, 3, num_rules=2) for _ in range(3)]
+        options = [(*b.counts, *(r for r in b.relations if not r.names)) for b in drawn]
+        base, *either = [option for option in options if option] * 2
+        brief = Brief(
+            num_rooms=drawn[0].num_rooms,
+            counts=[rule for rule in base if isinstance(rule, CountRule)],
+            relations=[rule for rule in base if isinstance(rule, RelationRule)],
+            either=[AnyRule(tuple(either), Source("any", "any", 1))],
+        )
+        found = feasibility(brief, 3, SMALL)
+        one_by_one = [
+            replace(
+                brief,
+                counts=[*brief.counts, *(r for r in option if isinstance(r, CountRule))],
+                relations=[*brief.relations, *(r for r in option if isinstance(r, RelationRule))],
+                either=(),
+            )
+            for option in either
+        ]
+        assert found.can_be_met is any(map(can_be_met, one_by_one)) is can_be_met(brief)
+        assert not is_refuted(brief, 3, SMALL) or not found.can_be_met
+        answers.append(found.can_be_met)
+    assert {*answers} == {True, False}
 
 
 def test_without_a_solver_nothing_is_said_to_be_possible():

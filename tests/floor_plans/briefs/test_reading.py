@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from floor_plans.briefs import BriefError, brief_of, read_brief
-from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity, sentences
+from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity
+from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 FOLDER = Path(__file__).parents[3] / "examples" / "briefs"
@@ -86,8 +88,6 @@ def test_everything_is_read_with_its_source(tmp_path):
 
 
 def test_yaml_json_and_python_say_the_same(tmp_path):
-    import yaml
-
     brief = read_brief(written(tmp_path, TEXT))
     mapping = yaml.safe_load(TEXT)
     assert brief_of(mapping) == brief
@@ -164,6 +164,38 @@ def test_rules_as_lists():
     assert relation(["no", "Kitchen", "beside", "WC"]) == relation("no Kitchen beside WC")
     either = relation([["Kitchen", "dining"], ["above", "below"], "WC"])
     assert either == relation("Kitchen|dining above|below WC")
+
+
+BESIDE = ("WC", "beside", "Balcony")
+
+
+def test_or_joins_sentences():
+    kitchen, bath = relation("Kitchen left of or above WC"), relation("no WC next to Balcony")
+    either = ((kitchen,), (bath,))
+    for asked in (
+        {"relations": ["Kitchen left of or above WC or no WC next to Balcony"]},
+        {
+            "relations": [
+                {"any": ["Kitchen left of or above WC", ["no", "WC", "beside", "Balcony"]]}
+            ]
+        },
+        {"any": ["Kitchen left of or above WC", {"relations": ["no WC next to Balcony"]}]},
+    ):
+        brief = brief_of(asked)
+        assert not brief.relations
+        assert [rule.options for rule in brief.either] == [either]
+    assert sentences(brief)[-1] == (
+        "Some kitchen is left of, or above some bathroom, or no bathroom is next to any balcony."
+    )
+
+
+def test_what_should_be_has_a_weight():
+    lines = ("Kitchen beside Balcony", "WC beside Bedroom: 4", "{rooms: {WC: 2}, weight: 1.5}")
+    brief = brief_of(yaml.safe_load("should:\n- " + "\n- ".join(lines)))
+    assert [soft.weight for soft in brief.should] == [10, 4, 1.5]
+    assert brief.should[1].option == (relation("WC beside Bedroom"),)
+    assert brief.should[2].option[0].number == Numbers(2, 2)
+    assert sentences(brief)[-1] == "Exactly 2 bathrooms, if possible: 1.5 times as likely."
 
 
 def test_no_and_every_in_flow_lists(tmp_path):
@@ -382,6 +414,29 @@ WRONG = {
         *(3, "no_door[0]", "'doors'"),
     ),
     "light as a word": ("light: Kitchen\n", 1, "light", "list"),
+    "one option": ("any: [Kitchen beside WC]\n", 1, "any", "two or more"),
+    "options in an option": (
+        "any:\n- relations: [WC beside Kitchen or WC beside Bedroom]\n- WC beside Balcony\n",
+        *(2, "any[0]", "one any:"),
+    ),
+    "a key of options": ("any: [{room: {WC: 1}}, WC beside Bedroom]\n", 1, "any[0].room", "rooms"),
+    "numbers next to a name": (
+        NAMED + "any: [{rooms: {WC: 2}}, parents beside Balcony]\n",
+        *(2, "any", "'parents'"),
+    ),
+    "or between rooms": (
+        "relations: [WC beside Kitchen or Bedroom]\n",
+        1,
+        "relations[0]",
+        "Kitchen",
+    ),
+    "weight of one": (
+        "should:\n- WC beside Bedroom: 1\n",
+        2,
+        "should[0].WC beside Bedroom",
+        "above 1",
+    ),
+    "a name in should": (NAMED + "should: [ensuite beside WC]\n", 2, "should[0]", "'ensuite'"),
     "both words for buildable": (
         "buildable: true\nrealisable: true\n",
         *(2, "realisable", "buildable"),
