@@ -15,12 +15,13 @@ from discrete_diffusion.config.files import plain
 MACHINE = {"threads": 1, "processes": 1, "device": "cpu", "torch": "2"}
 
 
-def training_state(config: Any, /, **info: Any) -> dict[str, Any]:
-    """What Lightning would save of a fresh model; ``info`` replaces entries of the info."""
+def training_state(config: Any, /, std: float = 1.0, **info: Any) -> dict[str, Any]:
+    """What Lightning would save of a model of random weights; ``info`` replaces entries of
+    the info."""
     torch.manual_seed(0)
     algorithm = build_algorithm(config)
     for value in algorithm.parameters():  # heads start at zero, which would hide a lost tensor
-        torch.nn.init.normal_(value)
+        torch.nn.init.normal_(value, std=std)
     averaged = {f"algorithm.{k}": v.detach() for k, v in algorithm.state_dict().items()}
     trained = {k: v + 1 if v.is_floating_point() else v for k, v in averaged.items()}
     content = {**checkpoint_info(plain(config), [0, 3, 4], data_fingerprint="f" * 16), **info}

@@ -164,6 +164,20 @@ class Domain(ABC):
             return graph_tokens.decode_graphs(tokens, known)
         return list(tokens)
 
+    def text_vocabulary(self, data: Mapping[str, Any]) -> Any:
+        """Vocabulary that encodes text, of kinds of data whose samples are text.
+
+        Args:
+            data: a completed ``config.data``.
+
+        Returns:
+            An object with ``encode_each``, ``decode``, ``unknown`` and ``unit``.
+
+        Raises:
+            ValueError: samples are not text; unless overridden, always.
+        """
+        raise ValueError(f"a model of {self.title} is not a model of text")
+
     @abstractmethod
     def build(self, data: DictConfig) -> Dataset:
         """Build the data set of a completed config.

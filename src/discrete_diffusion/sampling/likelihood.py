@@ -276,12 +276,14 @@ def _score_in_batches(
 class KnownLogProb:
     """Result of ``log_prob_of``.
 
-    ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
+    ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats. ``likeliest``:
+    Bool[B], True if each token was the likeliest at its turn; False for other noise.
     ``num_evaluated``: number of different sequences that the network evaluated for all rows, in
     ``num_batches`` forward passes.
     """
 
     log_prob: Tensor
+    likeliest: Tensor
     num_evaluated: int
     num_batches: int
 
@@ -293,11 +295,13 @@ def log_prob_of(
     real: Tensor,
     *,
     generator: torch.Generator,
+    given: Tensor | None = None,
     batch_size: int = 1024,
 ) -> KnownLogProb:
     """Return log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L].
 
-    ``real``: Bool[B, L]. For absorbing noise the chain rule, starting from all MASK:
+    ``real``: Bool[B, L]. For absorbing noise the chain rule, starting from all MASK but for the
+    tokens ``given`` Bool[B, L]:
 
         log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
 
@@ -312,16 +316,18 @@ def log_prob_of(
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
     ``unseen_position``, or for logits that are not finite.
     """
-    if (unseen := unseen_position(algorithm, known, real)) is not None:
+    given = torch.zeros_like(known) if given is None else given
+    if (unseen := unseen_position(algorithm, known | given, real)) is not None:
         raise ValueError(
             f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} samples an "
             "earlier block without seeing it"
         )
     if len(tokens) == 0:
-        return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
+        return KnownLogProb(known.new_zeros(0, dtype=torch.float64), known.new_zeros(0), 0, 0)
     with eval_mode(algorithm):
         if algorithm.process.absorbing:
-            result = _chain_rule_log_prob(algorithm, tokens, known, real, generator, batch_size)
+            x = torch.where(given, tokens, algorithm.process.prior_sample(real, generator))
+            result = _chain_rule_log_prob(algorithm, tokens, known, real, x, batch_size)
         else:
             # D on noise, once for each set of positions
             distinct, which = real.unique(dim=0, return_inverse=True)
@@ -331,7 +337,7 @@ def log_prob_of(
             log_d0 = [algorithm.denoise(*batch) for batch in batches]
             log_p = log_prob_at(tokens.clamp(min=0), torch.cat(log_d0)[which])
             log_p = log_p.masked_fill(~known, 0.0).sum(dim=1)
-            result = KnownLogProb(log_p, len(distinct), len(log_d0))
+            result = KnownLogProb(log_p, known.new_zeros(len(known)), len(distinct), len(log_d0))
     check_weighed(algorithm, result.log_prob)
     return result
 
@@ -343,12 +349,7 @@ def check_weighed(algorithm: TokenAlgorithm, log_probs: Tensor) -> None:
 
 
 def _chain_rule_log_prob(
-    algorithm: TokenAlgorithm,
-    tokens: Tensor,
-    known: Tensor,
-    real: Tensor,
-    generator: torch.Generator,
-    batch_size: int,
+    algorithm: TokenAlgorithm, tokens: Tensor, known: Tensor, real: Tensor, x: Tensor, at_once: int
 ) -> KnownLogProb:
     # known positions of each row, ascending by block
     length = tokens.shape[1]
@@ -356,8 +357,7 @@ def _chain_rule_log_prob(
     place = blocks * length + torch.arange(length, device=tokens.device)
     order = place.masked_fill(~known, length * length).argsort(dim=1, stable=True)  # (B, L)
     count = known.sum(dim=1)
-    x = algorithm.process.prior_sample(real, generator)
-    log_prob = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+    log_prob, likeliest = known.new_zeros(len(tokens), dtype=torch.float64), count >= 0
     num_evaluated = num_batches = 0
     for k in range(int(count.max())):
         # the k-th known token of every row that has one, equal states computed once
@@ -366,15 +366,16 @@ def _chain_rule_log_prob(
         states = torch.stack([x[rows], real[rows].long()], dim=1)
         states = torch.cat([states.flatten(1), position.unsqueeze(1)], dim=1)
         distinct, which = states.unique(dim=0, return_inverse=True)
-        batches = distinct.split(batch_size)
+        batches = distinct.split(at_once)
         log_d0 = torch.cat([_log_d0_at(algorithm, part, length) for part in batches])
         # add its log-probability, and show it
         token = tokens[rows, position]
         log_prob[rows] += log_d0[which, token].double()
+        likeliest[rows] &= log_d0.argmax(dim=1)[which] == token
         x[rows, position] = token
         num_evaluated += len(distinct)
         num_batches += len(batches)
-    return KnownLogProb(log_prob, num_evaluated, num_batches)
+    return KnownLogProb(log_prob, likeliest, num_evaluated, num_batches)
 
 
 def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:

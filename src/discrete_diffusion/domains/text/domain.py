@@ -151,6 +151,7 @@ class Text(Domain):
     complete = LazyEntry(f"{_HERE}.build:complete_text")
     build = LazyEntry(f"{_HERE}.build:build_text")
     test_data = LazyEntry(f"{_HERE}.build:build_test_text")
+    text_vocabulary = LazyEntry(f"{_HERE}.vocabulary:vocabulary_of")
     tokens = LazyEntry(f"{_HERE}.sampling:encode_texts")
     report = LazyEntry(f"{_HERE}.report:TextReport")
     sample = LazyEntry(f"{_HERE}.sampling:sample_text")

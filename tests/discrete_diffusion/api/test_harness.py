@@ -1,0 +1,120 @@
+"""lm-evaluation-harness with a checkpoint of text: log-probabilities, bounds, texts, tasks."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from composed import composed
+from discrete_diffusion import load
+from discrete_diffusion.domains import complete_data
+from made_checkpoints import training_state
+
+lm_eval = pytest.importorskip("lm_eval")
+
+from discrete_diffusion.api.harness import TextModel, cli_evaluate  # noqa: E402
+
+LENGTH = 4
+ALGORITHMS = {"mdlm": [], "ar": [], "bd3lm": ["algo.block_size=2"], "udlm": []}
+
+
+def asked(*args):
+    return SimpleNamespace(args=args)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Checkpoints of random weights, by algorithm, whose alphabet is ``ab``."""
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "file.txt").write_text("ab" * 100)
+    paths = {}
+    for name, more in ALGORITHMS.items():
+        words = ["data=text", f"data.path={folder}/file.txt", f"data.length={LENGTH}", *more]
+        config = composed("train", [*words, "algo.backbone=dit", "model=dit_tiny", f"algo={name}"])
+        paths[name] = str(folder / f"{name}.ckpt")
+        torch.save(training_state(complete_data(config), std=0.2), paths[name])
+    return paths
+
+
+@pytest.mark.parametrize("name", ["mdlm", "ar", "bd3lm"])
+@pytest.mark.parametrize("context", ["", "a", "bbabab"])
+def test_probabilities_of_all_continuations_sum_to_one(name, context, made):
+    model = TextModel(made[name], batch_size=3)
+    texts = ["".join(each) for each in product("ab", repeat=3)]
+    scores = model.loglikelihood([asked(context, text) for text in texts])
+    assert sum(math.exp(log_p) for log_p, _ in scores) == pytest.approx(1, abs=1e-5)
+    # the likeliest tokens one by one, which need not be the likeliest text
+    (greedy,) = [text for text, (_, likeliest) in zip(texts, scores, strict=True) if likeliest]
+    for k in range(3):
+        ends = {text[k]: 0.0 for text in texts}
+        for text, (log_p, _) in zip(texts, scores, strict=True):
+            ends[text[k]] += math.exp(log_p) * (text[:k] == greedy[:k])
+        assert greedy[k] == max(ends, key=ends.__getitem__)
+    # a window holds the end of the context
+    longer = [asked(each + context, "ab") for each in ("aaaa", "bbbb")]
+    one, other = model.loglikelihood(longer)
+    assert (one == other) == (len(context) >= LENGTH - 2)
+
+
+@pytest.mark.parametrize("name", ["mdlm", "ar"])
+def test_whole_windows_are_those_of_log_prob(name, made):
+    model = TextModel(made[name])
+    expected = load(made[name]).log_prob(["abba", "baab"], "left-to-right").sum()
+    (found,) = model.loglikelihood_rolling([asked("abbabaab")])
+    assert found == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_bounds_of_other_noise(made, caplog):
+    model = TextModel(made["udlm"], noise_samples=3)
+    assert "differences of bounds" in caplog.text
+    pairs = [asked("", "ab"), asked("", "aba"), asked("ab", "a"), asked("ab", "b")]
+    (short, _), (long, _), (rest, likeliest), _ = model.loglikelihood(pairs)
+    assert rest == pytest.approx(long - short)
+    assert not likeliest
+    assert short < 0
+
+
+def test_texts_go_on_to_a_stop_string(made):
+    model = TextModel(made["mdlm"], seed=1)
+    options = [{"until": ["ba"], "max_gen_toks": 40}, {"until": [], "max_gen_toks": 9}]
+    short, long = model.generate_until([asked("ab", each) for each in options])
+    assert "ba" not in short
+    assert len(short) < 40
+    assert len(long) == 9
+    assert {*short, *long} <= {*"ab"}
+    assert model.generate_until([asked("ab", each) for each in options]) == [short, long]
+
+
+def test_unknown_characters_are_left_out_and_long_ones_refused(made, caplog):
+    model = TextModel(made["ar"])
+    one, other = model.loglikelihood([asked("a?b", "c b"), asked("ab", "b")])
+    assert one == other
+    assert "left out 3 characters" in caplog.text
+    with pytest.raises(ValueError, match=r"windows of 4; train with a larger data\.length"):
+        model.loglikelihood([asked("", "ababa")])
+
+
+@pytest.mark.slow
+def test_a_task_from_the_command_line(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    lines = [{"text": "ab", "choices": ["ab", "ba"], "label": k % 2} for k in range(4)]
+    (tmp_path / "toy.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "toy.yaml").write_text(
+        "task: toy\ndataset_path: json\noutput_type: multiple_choice\ntest_split: test\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path}/toy.jsonl}}}}\n"
+        "doc_to_text: '{{text}}'\ndoc_to_choice: '{{choices}}'\ndoc_to_target: label\n"
+        "target_delimiter: ''\nmetric_list: [{metric: acc}]\n"
+    )
+    words = ["--model", "discrete_diffusion", "--model_args", f"checkpoint={made['ar']}"]
+    words += ["--tasks", "toy", "--include_path", str(tmp_path), "--output_path", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["lm_eval", *words])
+    cli_evaluate()
+    (results,) = Path(tmp_path).rglob("results*.json")
+    assert json.loads(results.read_text())["results"]["toy"]["acc,none"] == 0.5
