@@ -60,6 +60,7 @@ from floor_plans.diagrams.files.graph_formats import (
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE
+from floor_plans.drawings.data_sets import data_set_records
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines
@@ -340,7 +341,9 @@ def _file_records(
         return parse_plan(data, max_nodes=max_nodes, threshold=threshold, unit=unit, codes=codes)
 
     # the content decides first, then the suffix
-    if is_mat_file(path):
+    if (records := data_set_records(path, max_nodes, threshold * metres_per(unit))) is not None:
+        yield from records
+    elif is_mat_file(path):
         for number, values in enumerate(mat_records(path), start=1):
             yield _mat_record(path, f"record {number}", values, max_nodes)
     elif foreign := foreign_format(path):

@@ -283,10 +283,10 @@ def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> Ba
     given, found = feature.get("geometry"), None
     with suppress(ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         found = shape(given)
-    return _checked_shape(found, given, f"{where}.geometry", types)
+    return checked_shape(found, given, f"{where}.geometry", types)
 
 
-def _checked_shape(
+def checked_shape(
     found: BaseGeometry | None, given: object, where: str, types: tuple[str, ...]
 ) -> BaseGeometry:
     """Flip a shape that was read from ``given``. Raises ``DiagramError`` if it is invalid."""
@@ -354,16 +354,16 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
         if row["kind"] == "room":
             labels.append(names.room_type(row["type"]))
             room_code(labels[-1], where)
-            floors.append(_shape_of_text(row["wkt"], where, "Polygon", "MultiPolygon"))
+            floors.append(shape_of_text(row["wkt"], where, "Polygon", "MultiPolygon"))
             boxes.append(_box_of_text(row.get("box") or "", where))
             places.append(where)
         elif row["kind"] == "door":
             words = (row["type"] or "").split()
             ends = rooms_from_json([int(w) if w.isdecimal() else w for w in words], math.inf)
-            line = _shape_of_text(row["wkt"], where, "LineString")
+            line = shape_of_text(row["wkt"], where, "LineString")
             doors.append(DrawnDoor(line, ends))
         elif row["kind"] == "boundary":
-            boundaries.append(check_boundary(_shape_of_text(row["wkt"], where, "Polygon"), where))
+            boundaries.append(check_boundary(shape_of_text(row["wkt"], where, "Polygon"), where))
         elif row["kind"] != "outline":
             reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
             raise DiagramError(where, reason)
@@ -393,7 +393,7 @@ def _box_of_text(text: str, where: str) -> Box | None:
     return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
 
 
-def _shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
+def shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
     """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is of these ``types``."""
     import shapely
 
@@ -401,4 +401,4 @@ def _shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
     # numbers beyond float64 are refused as infinite
     with suppress(shapely.GEOSException), np.errstate(all="ignore"):
         found = shapely.from_wkt(text)
-    return _checked_shape(found, text, where, types)
+    return checked_shape(found, text, where, types)
