@@ -256,6 +256,12 @@ def check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="with --rules: print the judgements alone, as JSON"
     )
+    parser.add_argument(
+        "--report",
+        metavar="OUT",
+        help="write JSON on floor plans: depth and integration of each room by its doors (space "
+        "syntax), and the edit distance from the relations to those of the floors",
+    )
 
 
 def convert_options(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.runtime import check_parent
+from discrete_diffusion.runtime import check_parent, write_text
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.files.foreign_files import refuse_features
@@ -28,7 +28,12 @@ from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.readers import ReadOptions, read_report
-from floor_plans.drawings.realise_file import drop_invalid_plans, judge_report, run_realise
+from floor_plans.drawings.realise_file import (
+    access_report,
+    drop_invalid_plans,
+    judge_report,
+    run_realise,
+)
 from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.box_model import cp_sat, is_installed
 from floor_plans.plans.contradiction import NUM_DECIDED, impossible_plans, infeasible_plans
@@ -343,11 +348,18 @@ def check_file(options: argparse.Namespace) -> None:
         raise ValueError(f"--plans {num}: expected at least 0")
     elif num:
         cp_sat()  # before anything is read
+    if options.report is not None:
+        check_parent("--report", Path(options.report))
+        if Path(options.report).exists():
+            raise ValueError(f"--report {options.report} is there already; choose another name")
     # read and judge, then print
     report = _read(options.file, options, skip_invalid=True)
     check = check_rooms if rules.rules else None
     report = drop_invalid_plans(report, options.unit, check=check)
     judged = judge_report(report, rules, options.unit) if rules.rules else None
+    if options.report is not None:
+        text = json.dumps(access_report(report, options.unit), indent=2)
+        write_text(Path(options.report), text + "\n")
     if judged is None or not options.json:
         _print_problems(report, num)
     if judged is not None:

@@ -7,8 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,23 @@ from discrete_diffusion.config import counted, unknown_name
 from discrete_diffusion.runtime import StopSignals, refuse_overwriting
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.records import Problem, ReadReport
+from floor_plans.diagrams.geometry import threshold_of
+from floor_plans.diagrams.metrics.access import RoomGraph, edit_distance, space_syntax
 from floor_plans.drawings import FORMAT_NAMES
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.box_model import cp_sat
-from floor_plans.plans.floor_plan import FloorPlan, floor_plans, plans_with_boxes
+from floor_plans.plans.floor_plan import (
+    FRONT_DOOR,
+    TOLERANCE,
+    FloorPlan,
+    floor_plans,
+    plans_with_boxes,
+)
 from floor_plans.plans.outline import Outline
-from floor_plans.rules.finding import added_rooms
+from floor_plans.rules.finding import added_rooms, kinds_of, name_of
 from floor_plans.rules.rule_set import (
     ALL,
     RULES,
@@ -332,6 +341,44 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
         num_without_boxes=len(report.diagrams) - len(rows),
         problems=tuple(problem.sentence() for problem in report.problems),
     )
+
+
+def door_graph(plan: FloorPlan) -> RoomGraph:
+    """Graph of the rooms of a plan and the outside, and the doors between them."""
+    types = {FRONT_DOOR: "Outside", **dict(enumerate(kinds_of(plan)))}
+    return RoomGraph.of(types, [door.rooms for door in plan.doors])
+
+
+def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
+    """Graph of the related rooms of a plan's diagram, and that of the rooms whose floors are as
+    close as related ones."""
+    types, gap = dict(enumerate(kinds_of(plan))), threshold_of("metres", None)
+    close = [
+        (i, j)
+        for i, j in combinations(types, 2)
+        if plan.rooms[i].distance(plan.rooms[j]) <= gap + TOLERANCE
+    ]
+    stated = [(i, j) for i, j, _ in plan.diagram.relations]
+    return RoomGraph.of(types, stated), RoomGraph.of(types, close)
+
+
+def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
+    """Space syntax of the doors of each plan, and the edit distance from its relations to those of
+    its floors, as JSON. ``unit``: unit of boxes that state none."""
+    check_installed()
+    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
+    found = []
+    for k, plan in zip(rows, floor_plans([report.diagrams[k] for k in rows], unit), strict=True):
+        rooms = space_syntax(door_graph(plan), FRONT_DOOR)
+        named = {room: name_of(plan, room) if room >= 0 else "outside" for room in rooms}
+        found.append(
+            {
+                "place": report.places[k],
+                "rooms": [{"room": named[room]} | asdict(each) for room, each in rooms.items()],
+                "edit_distance": edit_distance(*relation_graphs(plan)),
+            }
+        )
+    return {"num_plans": len(found), "plans": found}
 
 
 def _aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -292,6 +292,22 @@ def check(capsys, *words: str) -> tuple[int, str]:
     return status, capsys.readouterr().out
 
 
+def test_the_report_of_access_has_every_plan(file, capsys):
+    status, _ = check(capsys, file, "report=access.json", "plans=0")
+    found = json.loads(Path("access.json").read_text())
+    assert (status, found["num_plans"]) == (0, 2)
+    rooms = {each["room"]: each for each in found["plans"][0]["rooms"]}
+    assert (rooms["outside"]["depth"], rooms["living room"]["depth"]) == (0, 1)
+    others = [
+        each["depth"] for name, each in rooms.items() if name not in ("outside", "living room")
+    ]
+    assert min(others) >= 2
+    assert found["plans"][0]["edit_distance"] == 0
+    status, _ = check(capsys, file, "report=access.json")
+    assert status == 1
+    assert json.loads(Path("access.json").read_text()) == found
+
+
 def test_the_command_prints_a_table_shares_and_changes(file, capsys):
     status, text = check(capsys, file, "rules=default", "plans=0")
     assert status == 1

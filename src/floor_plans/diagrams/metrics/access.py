@@ -1,0 +1,97 @@
+"""Scores of graphs of rooms and doors: distance to a requested graph, and space syntax."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import networkx
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RoomGraph:
+    """Undirected graph of rooms. ``types``: type of each room, by its number; ``pairs``: connected
+    rooms. The outside is a number of its own, with a type, if front doors count."""
+
+    types: Mapping[int, str]
+    pairs: frozenset[Pair]
+
+    @classmethod
+    def of(cls, types: Mapping[int, str], pairs: Iterable[Sequence[int]]) -> RoomGraph:
+        return cls(types, frozenset((min(pair), max(pair)) for pair in pairs))
+
+    @property
+    def typed_pairs(self) -> Counter[tuple[str, ...]]:
+        """Number of pairs by the types of both rooms."""
+        return Counter(tuple(sorted(self.types[room] for room in pair)) for pair in self.pairs)
+
+    def to_networkx(self) -> networkx.Graph:
+        graph = networkx.Graph(self.pairs)
+        graph.add_nodes_from((room, {"type": name}) for room, name in self.types.items())
+        return graph
+
+
+def wrong_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
+    """Pairs of just one of two graphs of the same numbered rooms: the compatibility of House-GAN++
+    (arXiv 2103.02574) and HouseDiffusion (arXiv 2211.13287)."""
+    return len(wanted.pairs ^ found.pairs)
+
+
+def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
+    """Sum over pairs of types of |n_wanted - n_found|: the compatibility of arXiv 2605.14117, less
+    its doors that lead nowhere. Never more than ``wrong_pairs``."""
+    one, other = wanted.typed_pairs, found.typed_pairs
+    return ((one - other) + (other - one)).total()
+
+
+def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = 10.0) -> float:
+    """Least number of rooms and pairs to add or remove, and of types to change, to turn one graph
+    into the other, whatever the numbers of the rooms. An upper bound if ``seconds`` do not
+    suffice."""
+    # edits that keep the numbers are enough, and often few
+    bound = len(wanted.types.items() ^ found.types.items()) + wrong_pairs(wanted, found)
+    if not bound:
+        return 0.0
+    distance = networkx.graph_edit_distance(
+        wanted.to_networkx(),
+        found.to_networkx(),
+        node_match=lambda one, other: one["type"] == other["type"],
+        upper_bound=bound,
+        timeout=seconds,
+    )
+    return float(bound if distance is None else distance)
+
+
+@dataclass(frozen=True)
+class RoomAccess:
+    """Place of a room in a graph of n nodes: ``depth`` from the entrance, ``mean_depth`` of all
+    others from it, and ``integration``; None if not all nodes are connected or, for the last, if
+    n < 3 or all others are next to it."""
+
+    depth: int | None
+    mean_depth: float | None
+    integration: float | None
+
+
+def space_syntax(graph: RoomGraph, entrance: int) -> dict[int, RoomAccess]:
+    """Depth and integration of each node (Hillier and Hanson, The Social Logic of Space, 1984).
+
+    RA = 2 (MD - 1) / (n - 2) for the mean depth MD; integration is D_n / RA, where
+    D_n = 2 (n (log2((n + 2) / 3) - 1) + 1) / ((n - 1) (n - 2)) is the RA of a diamond.
+    """
+    steps = dict(networkx.all_pairs_shortest_path_length(graph.to_networkx()))
+    n = len(graph.types)
+    found = {}
+    for room in graph.types:
+        mean = integration = None
+        if len(steps[room]) == n > 1:
+            mean = sum(steps[room].values()) / (n - 1)
+            if n > 2 and mean > 1:
+                diamond = (n * (math.log2((n + 2) / 3) - 1) + 1) / (n - 1)
+                integration = diamond / (mean - 1)
+        found[room] = RoomAccess(steps[room].get(entrance), mean, integration)
+    return found
