@@ -61,6 +61,7 @@ class BubbleDiagrams(Domain):
         "plans   realise FILE out=DIR   floor plans in metres from diagrams",
         "plans   make out=DIR [brief=FILE]   sample, realise, keep the best",
         "brief   check FILE        what a brief asks of floor plans, if it can be met",
+        "brief   schema            JSON Schema of a brief",
         "studio  [checkpoint=RUN]  a local page: draw, complete, realise",
     )
     setting_help = ("data=plans data.path=plans.jsonl                 your own plans",)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +109,11 @@ class _Reading:
         """Read all keys, groups and names before the rules that use them."""
         # unknown keys first
         for key, node in root.value.items():
-            if key not in _READERS:
-                raise node.error(unknown_name("key", key, _READERS))
-        for key, read in _READERS.items():
+            if key not in KEYS:
+                raise node.error(unknown_name("key", key, KEYS))
+        for key, described in KEYS.items():
             if key in root.value:
-                read(self, root.value[key])
+                described.read(self, root.value[key])
         facts = PlanFacts(**self.facts)
         return Brief(**self.parts, named=self.named, sources=self.sources, plan_facts=facts)
 
@@ -198,7 +198,7 @@ class _Reading:
         for key, each in node.entries("a sentence, or rooms: and relations:").items():
             if key not in ("rooms", "relations"):
                 raise each.error(unknown_name("key", key, ("rooms", "relations")))
-            _READERS[key](inner, each)
+            KEYS[key].read(inner, each)
         if inner.parts.get("either"):
             raise node.error("options within an option; list all of them in one any:")
         return (*inner.parts.get("counts", ()), *inner.parts.get("relations", ()))
@@ -302,28 +302,36 @@ class _Reading:
             raise node.error(f"the name {name!r} is a word of rules; choose another")
 
 
-_READERS: dict[str, Callable[[_Reading, Node], None]] = {
-    "groups": _Reading.read_groups,
-    "num_rooms": _Reading.read_num_rooms,
-    "rooms": _Reading.read_rooms,
-    "named": _Reading.read_named,
-    "relations": _Reading.read_relations,
-    "any": _Reading.read_any,
-    "should": _Reading.read_should,
-    "max_degree": _Reading.read_max_degree,
-    "connected": _Reading.read_connected,
-    "buildable": _Reading.read_buildable,
-    "realisable": _Reading.read_buildable,
-    "area": _Reading.read_fact,
-    "outline": _Reading.read_fact,
-    "front_door": _Reading.read_front_door,
-    "north": _Reading.read_fact,
-    "areas": _Reading.read_areas,
-    "doors": _Reading.read_pairs,
-    "no_door": _Reading.read_pairs,
-    "open": _Reading.read_pairs,
-    "light": _Reading.read_light,
-    "accessible": _Reading.read_accessible,
+@dataclass(frozen=True)
+class Key:
+    """Key of a brief: how its value is read, and what it means."""
+
+    read: Callable[[_Reading, Node], None]
+    meaning: str
+
+
+KEYS: Mapping[str, Key] = {
+    "groups": Key(_Reading.read_groups, "names of several room types each"),
+    "num_rooms": Key(_Reading.read_num_rooms, "number of all rooms"),
+    "rooms": Key(_Reading.read_rooms, "number of rooms of a type or group"),
+    "named": Key(_Reading.read_named, "rooms that relations name, each of a type or group"),
+    "relations": Key(_Reading.read_relations, "relations between rooms"),
+    "any": Key(_Reading.read_any, "options, of which one holds: sentences, or rooms and relations"),
+    "should": Key(_Reading.read_should, "sentences that make a diagram more likely, with weights"),
+    "max_degree": Key(_Reading.read_max_degree, "most rooms that any room is next to"),
+    "connected": Key(_Reading.read_connected, "true: every room can be reached from every other"),
+    "buildable": Key(_Reading.read_buildable, "true: there is a floor plan"),
+    "realisable": Key(_Reading.read_buildable, "the same as buildable"),
+    "area": Key(_Reading.read_fact, "square metres of all rooms"),
+    "outline": Key(_Reading.read_fact, "corners of the outline in metres"),
+    "front_door": Key(_Reading.read_front_door, "place of the front door on the outline"),
+    "north": Key(_Reading.read_fact, "degrees clockwise from up"),
+    "areas": Key(_Reading.read_areas, "square metres without walls: [least, most], or the least"),
+    "doors": Key(_Reading.read_pairs, "pairs of rooms with a door between them"),
+    "no_door": Key(_Reading.read_pairs, "pairs of rooms without a door between them"),
+    "open": Key(_Reading.read_pairs, "pairs of rooms without a wall between them"),
+    "light": Key(_Reading.read_light, "rooms that need an outer wall"),
+    "accessible": Key(_Reading.read_accessible, "true: a wheelchair can be used"),
 }
 """The keys of a brief, in the order in which they are read."""
 

@@ -1,4 +1,4 @@
-"""Commands ``data describe | check | convert``, ``plans realise | make``, ``brief check``.
+"""Commands ``data describe | check | convert``, ``plans realise | make``, ``brief check | schema``.
 
 FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
 Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a folder of such files.
@@ -8,6 +8,7 @@ A brief is YAML or JSON, see examples/briefs, or an OAS-Program in JSON.
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import Later
@@ -19,11 +20,12 @@ from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 from floor_plans.drawings import FORMAT_NAMES
 
 if TYPE_CHECKING:
-    from floor_plans.briefs import checking, making
+    from floor_plans.briefs import checking, making, schema
     from floor_plans.commands import runs
 else:  # they import torch
     checking = Later("floor_plans.briefs.checking")
     making = Later("floor_plans.briefs.making")
+    schema = Later("floor_plans.briefs.schema")
     runs = Later("floor_plans.commands.runs")
 
 
@@ -348,6 +350,11 @@ def _check_brief(options: argparse.Namespace) -> None:
     checking.check_brief(options)
 
 
+def _print_schema(options: argparse.Namespace) -> None:
+    """Print the JSON Schema of a brief, with an example of each key."""
+    print(json.dumps(schema.json_schema(), indent=1))
+
+
 COMMANDS = {
     "describe": SubCommand(
         "[FILE]   counts of its plans; without FILE, of the embedded plans",
@@ -385,6 +392,7 @@ BRIEF_COMMANDS = {
         "FILE   what it means, whether it can be met, how rare it is in plans",
         brief_options,
         _check_brief,
-    )
+    ),
+    "schema": SubCommand("       JSON Schema of a brief", lambda parser: None, _print_schema),
 }
 """Sub-commands of ``discrete-diffusion brief``."""

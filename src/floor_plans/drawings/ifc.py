@@ -107,6 +107,13 @@ class _Building:
             )
             self.elements.append(made)
             self.bounds.append(_Bound(made, part, 0.0, RAILING_HEIGHT, True))
+        # rooms open to each other
+        for k, door in enumerate(door for door in plan.doors if door.is_open):
+            name, place = f"opening {k + 1}", model.place(Frame(), self.storey.ObjectPlacement)
+            made = model.add("IfcVirtualElement", name, Name=name, ObjectPlacement=place)
+            self.elements.append(made)
+            polygon = flip_y(door_space(door))
+            self.bounds.append(_Bound(made, polygon, 0.0, style.storey, False))
         model.add(
             "IfcRelContainedInSpatialStructure",
             "elements",
@@ -193,7 +200,9 @@ class _Building:
             RelatingSpace=space,
             RelatedBuildingElement=element,
             ConnectionGeometry=face,
-            PhysicalOrVirtualBoundary="PHYSICAL",
+            PhysicalOrVirtualBoundary=(
+                "VIRTUAL" if element.is_a("IfcVirtualElement") else "PHYSICAL"
+            ),
             InternalOrExternalBoundary=kinds[is_outer],
         )
 

@@ -451,6 +451,9 @@ class ModelFacts(BaseModel):
     most_drawn: int
     has_directions: bool
     relations: list[str]
+    brief_keys: dict[str, dict[str, Any]] = Field(
+        description="JSON Schema of each key of a brief, with an example"
+    )
     unknown_colour: str
     rooms: list[RoomStyle]
 

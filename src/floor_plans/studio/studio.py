@@ -18,6 +18,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from discrete_diffusion import __version__
+from floor_plans.briefs.schema import json_schema
 from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio.answering import (
@@ -114,6 +115,7 @@ class Studio:
             "most_drawn": MOST_DRAWN,
             "has_directions": words.has_directions,
             "relations": [*words.relations, "no-edge"],
+            "brief_keys": json_schema()["properties"],
             "unknown_colour": UNKNOWN_ROOM.colour,
             "rooms": [
                 {

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
 from floor_plans.briefs import BriefError, brief_of, read_brief
 from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity
+from floor_plans.briefs.schema import json_schema
 from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
@@ -232,6 +234,41 @@ def test_the_brief_of_the_docs_is_read(tmp_path):
     (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL)
     brief = read_brief(written(tmp_path, text))
     assert len(brief.relations) == 5
+
+
+def test_the_schema_is_published_and_examples_of_its_keys_are_read():
+    page = Path(__file__).parents[3] / "docs" / "floor_plans" / "brief.schema.json"
+    schema = json_schema()
+    assert json.loads(page.read_text()) == schema, "discrete-diffusion brief schema > it"
+    outline = {"outline": [[0, 0], [12, 0], [12, 8], [0, 8]]}
+    for key, described in schema["properties"].items():
+        for example in described["examples"]:
+            asked = {**outline, key: example}
+            jsonschema.validate(asked, schema)
+            brief_of(asked)
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.suffix == ".yaml"])
+def test_examples_obey_the_schema(path):
+    jsonschema.validate(yaml.safe_load(path.read_text()), json_schema())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"room": {"WC": 1}},
+        {"areas": {"WC": [1, 2, 3]}},
+        {"doors": [["WC"]]},
+        {"any": ["WC beside Kitchen"]},
+        {"should": [{"WC beside Kitchen": 2, "WC beside Bedroom": 2}]},
+        {},
+    ],
+)
+def test_what_the_reader_refuses_the_schema_refuses(wrong):
+    with pytest.raises(BriefError):
+        brief_of(wrong)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, json_schema())
 
 
 def test_there_are_examples():

@@ -10,9 +10,12 @@ import pytest
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
+from shapely import LineString
+
 from floor_plans.briefs.making import with_brief
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.dxf import dxf_of
+from floor_plans.drawings.ifc import ifc_of
 from floor_plans.drawings.readers import read_diagrams
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan
@@ -102,6 +105,21 @@ def test_open_rooms_stay_open_in_a_drawing(tmp_path):
         Door.from_json({**plan.doors[0].to_json(), "open": 1}, 4)
 
 
+def test_ifc_has_a_virtual_boundary_where_rooms_are_open_to_each_other():
+    ifcopenshell = pytest.importorskip("ifcopenshell")
+    plan, _ = planned(open=[["Kitchen", "LivingRoom"]])
+    model = ifcopenshell.file.from_string(ifc_of(plan, DrawingStyle()))
+    assert len(model.by_type("IfcDoor")) == len(plan.doors) - 1
+    virtual = [
+        each.RelatingSpace.LongName
+        for each in model.by_type("IfcRelSpaceBoundary")
+        if each.PhysicalOrVirtualBoundary == "VIRTUAL"
+    ]
+    assert {*virtual} == {"Kitchen", "Living room"}
+    # no wall piece lies between the two
+    assert PlanShapes(plan).solid.intersects(LineString([(5, 1.0), (5, 2.0)])) is False
+
+
 def test_clear_areas_are_those_between_the_walls():
     # outer walls take 0.15 m, inner ones 0.05 m; of the right wall a third is outer
     inside = (4.95 - 0.15) * (3.95 - 0.15) - 0.1 * (1.0 - 0.05)
@@ -125,6 +143,7 @@ def test_doors_of_an_accessible_plan_are_wide_and_a_circle_fits_a_bathroom():
     assert judge(narrow, rules_of(accessible=True)).kept["turning"] is False
 
 
+@pytest.mark.slow
 def test_the_solver_keeps_what_a_client_asks():
     diagram = diagram_of(
         "LivingRoom MasterRoom Kitchen Bathroom", "0 left-of 1", "0 above 2", "1 above 3"

@@ -364,3 +364,20 @@ def test_it_fits_a_phone_and_sees_no_other_host(page):
     assert all(name.startswith((page.address, "blob:")) for name in loaded)
     shown = [each for each in page.driver.get_log("browser") if "400" not in each["message"]]
     assert not shown, shown
+
+
+def test_a_key_of_the_schema_is_offered_and_asked(page):
+    page.open()
+    page.find("tab-brief").click()
+    Select(page.find("add-key")).select_by_value("open")
+    Select(page.find("add-key")).select_by_value("areas")
+    assert json.loads(page.find("more").get_attribute("value")) == {
+        "open": [["Kitchen", "LivingRoom"]],
+        "areas": {"MasterRoom": [12, 16], "Kitchen": 8},
+    }
+    page.wait(lambda: "open to each other" in page.find("meaning").text)
+    assert "12 to 16 m2" in page.find("meaning").text
+    page.find("more").clear()
+    page.find("more").send_keys("{light")
+    page.find("add-rule").click()
+    page.wait(lambda: "no JSON object" in page.said)

@@ -11,7 +11,7 @@ import { noPlot } from "./plot.js";
 
 export const EMPTY = () => ({
   rooms: [], relations: [],
-  brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false },
+  brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false, more: "" },
   plot: noPlot(),
   wish: { source: null, num: 3, candidates: 2, area: null, rules: "default", livable: false },
   chosen: null, changes: noChanges(),
@@ -19,7 +19,7 @@ export const EMPTY = () => ({
 
 /** What plans are of: as was chosen, or else the drawing where there is one of a person, and no brief. */
 export function sourceOf({ wish, brief, rooms, chosen }) {
-  const isDrawn = rooms.length > 0 && chosen === null && !brief.counts.length && !brief.rules.length;
+  const isDrawn = rooms.length > 0 && chosen === null && !brief.counts.length && !brief.rules.length && !brief.more;
   return wish.source ?? (isDrawn ? "drawing" : "brief");
 }
 
@@ -126,7 +126,7 @@ const OF_BRIEF = {
     && isWhole(each.number, 0, MOST_ROOMS)),
   rules: (list) => isList(list, (each) => isObject(each)
     && [each.quantity, each.a, each.relation, each.b].every(isWord)),
-  connected: isBoolean, buildable: isBoolean, keep: isBoolean,
+  connected: isBoolean, buildable: isBoolean, keep: isBoolean, more: isWord,
 };
 const OF_PLOT = {
   corners: (list) => isList(list, (corner) => Array.isArray(corner) && corner.length === 2 && corner.every(isNear), MOST_ROOMS),

@@ -22,7 +22,8 @@ const EN = {
   "geojson-unread": "The file is no GeoJSON.", "geojson-none": "The file has no polygon.", "too-many-corners": "The polygon has more than 64 corners.",
 
   "number-of-rooms": "Number of rooms", "at-least": "At least", "at-most": "At most", to: "to", rooms: "Rooms", relations: "Relations",
-  "ask-for": "Ask for", "a-room": "a room …", "add-rule": "Add a rule", connected: "every room can be reached",
+  "ask-for": "Ask for", "a-room": "a room …", "add-rule": "Add a rule", "more-keys": "More", "a-key": "a key of a brief …",
+  "more-unread": "The further keys of the brief are no JSON object, such as {\"light\": [\"Kitchen\"]}", connected: "every room can be reached",
   buildable: "it can be built", keep: "diagrams keep what the drawing gives", answer: "Diagrams only",
   "answer-title": "Diagrams that meet the brief, without plans", "how-exactly": "exactly", "how-at least": "at least", "how-at most": "at most",
   "quantity-some": "some", "quantity-every": "every", "quantity-no": "no", quantity: "Quantity", "first-room": "First room",
@@ -123,7 +124,8 @@ const DE = {
   "geojson-unread": "Die Datei ist kein GeoJSON.", "geojson-none": "Die Datei hat kein Polygon.", "too-many-corners": "Das Polygon hat mehr als 64 Ecken.",
 
   "number-of-rooms": "Zahl der Räume", "at-least": "Mindestens", "at-most": "Höchstens", to: "bis", rooms: "Räume", relations: "Beziehungen",
-  "ask-for": "Gewünscht", "a-room": "ein Raum …", "add-rule": "Regel hinzufügen", connected: "jeder Raum ist erreichbar",
+  "ask-for": "Gewünscht", "a-room": "ein Raum …", "add-rule": "Regel hinzufügen", "more-keys": "Weiteres", "a-key": "ein Schlüssel …",
+  "more-unread": "Die weiteren Schlüssel des Programms sind kein JSON-Objekt wie {\"light\": [\"Kitchen\"]}", connected: "jeder Raum ist erreichbar",
   buildable: "es lässt sich bauen", keep: "Diagramme behalten, was gezeichnet ist", answer: "Nur Diagramme",
   "answer-title": "Diagramme, die das Programm erfüllen, ohne Pläne", "how-exactly": "genau", "how-at least": "mindestens", "how-at most": "höchstens",
   "quantity-some": "ein", "quantity-every": "jeder", "quantity-no": "kein", quantity: "Menge", "first-room": "Erster Raum",

@@ -349,7 +349,7 @@ async function begin() {
   $("language").value = language;
   board = new Board($("board"), state, words);
   drawingPanel = new DrawingPanel(state, board, words, relations);
-  briefPanel = new BriefPanel(state, words, relations, model.most_rooms);
+  briefPanel = new BriefPanel(state, words, relations, model.most_rooms, model.brief_keys);
   plotPanel = new PlotPanel(state, say);
   planPanel = new PlanPanel(state, plans, words, (id) => choosePlan(id), mend);
   changePanel = new ChangePanel(state, plans, words, () => nearestPlan());

@@ -4,6 +4,7 @@ import { relationSeen } from "./board.js";
 import { key } from "./document.js";
 import { $, choice, made, pill, refill, remover, spoken } from "./elements.js";
 import { t } from "./labels.js";
+import { moreOf } from "./state.js";
 import { say } from "./working.js";
 
 /** Names of rooms, numbered where a type has several. */
@@ -85,8 +86,13 @@ export function relateAsSeen(state, a, b, relations) {
 
 const distance = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
 
+/** An object, with a line for each of its keys. */
+const pretty = (object) => `{\n${Object.entries(object)
+  .map(([name, value]) => ` ${JSON.stringify(name)}: ${JSON.stringify(value)}`).join(",\n")}\n}`;
+
 export class BriefPanel {
-  constructor(state, words, relations, mostRooms) {
+  /** `keys`: of a brief, each with its meaning and an example, as its JSON Schema has them. */
+  constructor(state, words, relations, mostRooms, keys) {
     Object.assign(this, { state, relations });
     this.types = [["Bedroom", t("any-bedroom")], ...words.known
       .filter(({ type }) => type !== "Bedroom").map(({ type, name }) => [type, name])];
@@ -101,6 +107,16 @@ export class BriefPanel {
     });
     $("add-rule").addEventListener("click", () => this.#change((brief) =>
       brief.rules.push({ quantity: "some", a: "Kitchen", relation: "adjacent", b: "LivingRoom" })));
+    $("add-key").append(made("option", { value: "" }, t("a-key")), ...Object.entries(keys)
+      .map(([name, { description }]) => made("option", { value: name, title: description }, `${name}: ${description}`)));
+    $("add-key").addEventListener("change", ({ target }) => {
+      const name = target.value;
+      target.value = "";
+      this.#change((brief) => {
+        try { brief.more = pretty({ ...moreOf(brief.more), [name]: keys[name].examples[0] }); } catch { /* what is written stays */ }
+      });
+    });
+    $("more").addEventListener("change", ({ target }) => this.#change((brief) => { brief.more = target.value; }));
     for (const id of ["connected", "buildable", "keep"]) {
       $(id).addEventListener("change", ({ target }) => this.#change((brief) => { brief[id] = target.checked; }));
     }
@@ -122,6 +138,7 @@ export class BriefPanel {
     $("least-rooms").value = brief.least;
     $("most-rooms").value = brief.most;
     for (const id of ["connected", "buildable", "keep"]) $(id).checked = brief[id];
+    if ($("more").value !== brief.more) $("more").value = brief.more;
     const hows = ["exactly", "at least", "at most"].map((how) => [how, t(`how-${how}`)]);
     refill($("counts"), brief.counts.map(({ type, how, number }, k) => made("li", {
       className: wrong.includes(`rooms.${type}`) ? "wrong" : "" },

@@ -1,7 +1,8 @@
 // The state of the page: the document and its history.
 
 import { noChanges } from "./changes.js";
-import { decode, diagramKey, EMPTY, encode, EXAMPLE, key, relationKey } from "./document.js";
+import { decode, diagramKey, EMPTY, encode, EXAMPLE, isObject, key, relationKey } from "./document.js";
+import { t } from "./labels.js";
 
 export const SCALE = 64; // of the board, for the radius of a living room
 const MOST_STEPS = 60; // that can be taken back
@@ -154,7 +155,7 @@ export class State extends EventTarget {
 
   /** The brief in the words of docs/floor_plans/briefs.md. */
   briefAsked() {
-    const { least, most, counts, rules, connected, buildable } = this.now.brief;
+    const { least, most, counts, rules, connected, buildable, more } = this.now.brief;
     const asked = { num_rooms: least === most ? least : `${least}-${most}` };
     if (counts.length) {
       asked.rooms = Object.fromEntries(counts.map(({ type, how, number }) =>
@@ -165,8 +166,20 @@ export class State extends EventTarget {
     }
     if (connected) asked.connected = true;
     if (buildable) asked.buildable = true;
+    for (const [name, value] of Object.entries(moreOf(more))) {
+      const both = Array.isArray(asked[name]) && Array.isArray(value) ? [...asked[name], ...value] : value;
+      asked[name] = isObject(asked[name]) && isObject(value) ? { ...asked[name], ...value } : both;
+    }
     return asked;
   }
+}
+
+/** Further keys of the brief, which are written as an object. */
+export function moreOf(text) {
+  let found;
+  try { found = text.trim() ? JSON.parse(text) : {}; } catch { /* below */ }
+  if (!isObject(found)) throw new Error(t("more-unread"));
+  return found;
 }
 
 /** A text that is the same for plots of the same outline. */
