@@ -232,7 +232,7 @@ def offer_options(command: str) -> None:
 
 # --- name and settings of the requested sampler ---
 
-_SHARED = ("temperature", "top_p", "guidance")
+_SHARED = ("temperature", "top_p", "guidance", "refresh")
 """Settings that many samplers have; null means that they are not given."""
 
 

@@ -27,7 +27,8 @@ class KeyValueCache:
     ``begin`` before every call.
 
     Keys and values of a column must be a function of the tokens up to the end of its block: with
-    another noise level in each call they are not, and then nothing is kept.
+    another noise level in each call they are not, and then nothing is kept. ``sampling.refresh``
+    (``ColumnReader``) asks for other columns of each sample, and keeps what is out of date.
 
     Memory: 2 num_layers K D numbers per sample, D the width; 16 MiB for 8 samples of 512 tokens by
     ``dit_small`` in float32, 72 MiB per sample of 1,024 tokens by ``dit_base``.
@@ -54,21 +55,34 @@ class KeyValueCache:
         ``num_kept`` are kept for later calls; those before ``start`` were kept by earlier ones.
         """
         self.rows, self.start, self.stop, self.num_kept = rows, start, stop, num_kept
+        self.seen: Tensor | None = None
+        self.index: Any = slice(start, stop)
+
+    def begin_at(self, rows: Tensor | None, index: Tensor, seen: Tensor) -> None:
+        """Prepare a call with the columns ``index`` Int[R, n] of the samples ``rows``.
+
+        They replace what was kept of them, and attend to the columns ``seen`` Bool[R, K], wherever
+        these stand: m + n is K, in the order of the positions.
+        """
+        self.rows, self.index, self.seen = rows, index, seen
 
     @property
     def columns(self) -> Tensor:
-        """Positions of the new columns, Int[n]."""
-        return self.positions[self.start : self.stop]
+        """Positions of the new columns, Int[n]; Int[R, n] after ``begin_at``."""
+        return self.positions[self.index]
 
     @property
     def rotary(self) -> Any:
         """``tables``, which have a row for each of the K columns, of the new columns."""
-        return tuple(table[self.start : self.stop] for table in self.tables)
+        tables = (table[self.index] for table in self.tables)
+        return tuple(tables if self.seen is None else (table.unsqueeze(1) for table in tables))
 
     @property
     def mask(self) -> Tensor | None:
-        """Bool[1, 1, n, m + n], True where a key may be seen; None if all may."""
-        own = self.groups[self.start : self.stop]
+        """Bool, True where a key may be seen, broadcast to (R, 1, n, m + n); None if all may."""
+        if self.seen is not None:
+            return None if bool(self.seen.all()) else self.seen[:, None, None]
+        own = self.groups[self.index]
         if len(own) < 2 or bool(own[0] == own[-1]):
             return None
         return (self.groups[: self.stop] <= own.unsqueeze(1))[None, None]
@@ -85,12 +99,19 @@ class LayerCache:
         """Keep the new columns (R, H, n, d); return all of them, each (R, H, m + n, d)."""
         cache = self.cache
         rows, start, stop, num_kept = cache.rows, cache.start, cache.stop, cache.num_kept
-        if start == num_kept == 0:
+        if cache.seen is None and start == num_kept == 0:
             return k, v
         if self._kept is None:
             _, heads, _, width = k.shape
             shape = (2, cache.num_samples, heads, len(cache.positions), width)
-            self._kept = k.new_empty(shape)
+            self._kept = k.new_zeros(shape)
+        # at any columns
+        if cache.seen is not None:
+            some = torch.arange(len(k), device=k.device) if rows is None else rows
+            new = torch.stack([k, v]).permute(1, 3, 0, 2, 4)  # (R, n, 2, H, d)
+            self._kept[:, some.unsqueeze(1), :, cache.index] = new
+            keys, values = (self._kept if rows is None else self._kept[:, rows]).unbind(0)
+            return keys, values
         # all samples: written in place, where columns that are not kept are overwritten later
         if rows is None:
             self._kept[0, :, :, start:stop] = k

@@ -26,6 +26,7 @@ _UNCHANGED = {
     "temperature": 1.0,
     "top_p": 1.0,
     "guidance": 1.0,
+    "refresh": 1,
     "top_k": None,
     "stop_similarity": None,
 }

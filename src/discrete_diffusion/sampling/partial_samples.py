@@ -183,8 +183,9 @@ class PartialSamples:
     ``known``: Int[B, L], clean tokens whose likelihood is measured: ``TokenSampler.sample_at``
         reads a token here and adds the log of its probability to ``log_weights``; None: it samples.
     ``on_host``: copies on the host, see ``keeps_shapes``; None on the CPU.
-    ``readers``: what the network keeps of finished blocks, for each call of a guided prediction
-        under the conditions ``read_under``.
+    ``refresh``: calls of a sample of which one computes all columns; 1: each of them.
+    ``readers``: what the network keeps of finished blocks, or of columns, for each call of a guided
+        prediction under the conditions ``read_under``.
     ``columns``: Int[B], columns computed so far, those of the readers aside.
     """
 
@@ -206,6 +207,7 @@ class PartialSamples:
     ancestors: Tensor | None = None
     known: Tensor | None = None
     on_host: OnHost | None = None
+    refresh: int = 1
     readers: list[BlockReader] = field(default_factory=list)
     read_under: dict[str, Any] | None = None
 
@@ -249,9 +251,10 @@ class PartialSamples:
         """True if no shape may depend on a value on the device.
 
         False if tokens are known, with a narrowing, which reads the tokens, or if a network keeps
-        finished blocks of long samples.
+        columns (``refresh``) or finished blocks of long samples.
         """
         fixed = self.on_host is not None and self.narrowing is None and self.known is None
+        fixed &= self.refresh == 1
         return fixed and not (self.x.shape[1] >= LONG and self.keeps_blocks)
 
     @property

@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +26,7 @@ from discrete_diffusion.categorical import (
     temper,
     uniform_draws,
 )
-from discrete_diffusion.config.values import NotNegative, Positive, Share
+from discrete_diffusion.config.values import Count, NotNegative, Positive, Share
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Guidance, Sampler, check_given
@@ -53,10 +53,12 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         temperature: T > 0; every token is sampled from D^(1/T), normalised.
         top_p: mass of the nucleus of D from which every token is sampled.
         guidance: weight of the guidance of D by the condition, applied first, see ``Guidance``.
+        refresh: r > 1: of r network calls one computes all columns, the others few; approximate,
+            see ``ColumnReader``.
 
     Raises:
-        ValueError: the temperature is not positive, ``top_p`` lies outside (0, 1], or the guidance
-            is negative.
+        ValueError: the temperature is not positive, ``top_p`` lies outside (0, 1], the guidance is
+            negative, or ``refresh`` is below 1.
     """
 
     state = "tokens"
@@ -70,6 +72,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     temperature: Positive = 1.0
     top_p: Share = 1.0
     guidance: NotNegative = 1.0
+    refresh: Count = 1
 
     def __post_init__(self) -> None:
         self._guidance = Guidance(self.guidance)
@@ -90,6 +93,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
                 f"{self.name}; use sampling=ancestral"
             )
         self._guidance.check(algorithm)
+        if self.refresh > 1:
+            from discrete_diffusion.algorithms.column_reader import check_refresh
+
+            check_refresh(algorithm, self.refresh)
 
     def sample(
         self,
@@ -155,6 +162,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             samples = PartialSamples.start(algorithm, real, clamp, generator)
             samples.calls = calls
             samples.steps, samples.support, samples.narrowing = steps, support, narrowing
+            samples.refresh = self.refresh
             if narrowing is not None:
                 narrowing.start(samples.x)
             samples.conditions = algorithm.encoded(conditions)
@@ -225,7 +233,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         u = self.uniform(samples, where)
         # with a narrowing one after the other
         if samples.narrowing is not None:
-            _Narrowed(samples, samples.narrowing, self.adjusted).sample(where, log_d0, u)
+            from discrete_diffusion.sampling.narrowed import NarrowedTokens
+
+            NarrowedTokens(samples, samples.narrowing, self.adjusted).sample(where, log_d0, u)
             return
         support = None
         if samples.support is not None:
@@ -319,14 +329,19 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """
         samples.begin_call()
         samples.nfe[rows] += self._guidance.calls
-        if samples.keeps_blocks:
+        if samples.keeps_blocks or samples.refresh > 1:
             # a reader for each call of the guidance
             if samples.read_under is not samples.conditions:
                 samples.columns += sum(reader.num_columns for reader in samples.readers)
                 samples.read_under = samples.conditions
                 inputs = self._guidance.inputs(samples.conditions, samples.x)
                 start = (samples.algorithm, samples.x, samples.real)
-                samples.readers = [BlockReader(*start, given) for given in inputs]
+                kind: Callable[..., BlockReader] = BlockReader
+                if samples.refresh > 1:
+                    from discrete_diffusion.algorithms.column_reader import ColumnReader
+
+                    kind = partial(ColumnReader, refresh=samples.refresh)
+                samples.readers = [kind(*start, given) for given in inputs]
             parts = [each.lazy_log_d0(rows, samples.x[rows], t, here) for each in samples.readers]
         else:
             samples.columns[rows] += self._guidance.calls * here.shape[1]
@@ -402,87 +417,3 @@ def are_alike(*tensors: Tensor) -> bool:
     if any(keeps_shapes(tensor.device) for tensor in tensors):
         return False
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
-
-
-@dataclass(frozen=True)
-class _Narrowed:
-    """Sampling of tokens one after the other under a ``Narrowing``, with weights.
-
-    ``adjusted``: the method ``TokenSampler.adjusted``.
-    """
-
-    samples: PartialSamples
-    narrowing: Narrowing
-    adjusted: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
-
-    def sample(self, where: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample tokens at the N positions ``where`` Bool[B, L], from log D Float[N, V].
-
-        ``u``: Float64[N], uniform random numbers for the first try at each position.
-        """
-        rows, position = where.nonzero(as_tuple=True)
-        # turn of each position in its sample, from 1
-        turn = where.cumsum(dim=1)
-        if self.narrowing.shuffles and int(turn[:, -1].max()) > 1:
-            keys = uniform_draws(tuple(where.shape), self.samples.generator, where.device)
-            turn = keys.masked_fill(~where, 2.0).argsort(dim=1).argsort(dim=1) + 1
-        turn = turn[where]
-        # a token of each sample in every turn
-        for k in range(1, int(turn.max()) + 1):
-            now = turn == k
-            self._sample_one_each(rows[now], position[now], log_d0[now], u[now])
-
-    def _sample_one_each(self, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample a token at ``position`` Int[R] of ``rows`` Int[R], again while it is refused."""
-        samples, narrowing = self.samples, self.narrowing
-        legal = samples.legal_at(rows, position)
-        support = legal & narrowing.support(samples.x[rows], position)
-        # forced: what D gave first is excluded
-        first = pick(self.adjusted(log_d0, legal)[0], u)
-        counted = support.any(dim=-1) & ~support.gather(-1, first.unsqueeze(-1)).squeeze(-1)
-        samples.num_forced[rows] += counted
-        while len(rows):
-            # dead ends have no id left: any legal one, at weight 0
-            dead = ~support.any(dim=-1)
-            log_d, log_kept = self.adjusted(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
-            tokens = pick(log_d, u)
-            samples.x[rows, position] = tokens
-            refused = narrowing.refuses(rows, samples.x[rows], position) & ~dead
-            log_kept = log_kept.double().masked_fill(dead, -torch.inf)
-            if narrowing.probes:
-                log_kept += self._log_mass_kept(rows, position, log_d, ~refused & ~dead)
-            samples.log_weights[rows[~refused]] += log_kept[~refused]
-            samples.is_nan[rows, position] = log_prob_at(tokens, log_d).isnan()
-            samples.num_forced[rows] += refused & ~counted
-            # refused ids leave the support, and their samples try again
-            counted = refused[refused]
-            support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
-            rows, position, log_d0, legal = (a[refused] for a in (rows, position, log_d0, legal))
-            u = uniform_draws(tuple(rows.shape), samples.generator, log_d0.device)
-
-    def _log_mass_kept(
-        self, rows: Tensor, position: Tensor, log_d: Tensor, asked: Tensor
-    ) -> Tensor:
-        """log of D(v) + (1 - D(v)) [y is not refused], Float64[R]; 0 unless ``asked`` Bool[R].
-
-        D is Float[R, V], v the id at ``position`` Int[R] of ``rows`` Int[R], y another id sampled
-        from D.
-        """
-        samples = self.samples
-        log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-        # D without v
-        sampled = samples.x[rows, position].unsqueeze(-1)
-        others = log_d.double().exp().scatter(-1, sampled, 0.0)
-        missing = others.sum(dim=-1)
-        asked = asked & (missing > 1e-100)  # shares of less would underflow in float64
-        if not asked.any():
-            return log_kept
-        rows, position, others = rows[asked], position[asked], others[asked]
-        # would y have been refused?
-        u = uniform_draws(tuple(rows.shape), samples.generator, others.device)
-        x = samples.x[rows]
-        x[torch.arange(len(x), device=x.device), position] = pick(others.log(), u)
-        refused = self.narrowing.refuses(rows, x, position)
-        lost = torch.where(refused, missing[asked], 0.0)
-        log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
-        return log_kept

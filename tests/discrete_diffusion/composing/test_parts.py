@@ -78,7 +78,7 @@ def test_a_part_has_the_defaults_of_its_constructor():
     config = compose("train", [*words, "forward_process.width=3", "sampling=my-sampler"])
     assert config.forward_process == {"name": "my-process", "width": 3}
     assert config.schedule == {"name": "my-noise", "exponent": 2.0}
-    shared = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0}
+    shared = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0, "refresh": 1}
     own = {"tokens_per_call": 1, "share": 0.5}
     assert config.sampling == {"name": "my-sampler", **shared, **own}
     config = compose("evaluate", [PLUGIN, "sampling=my-sampler", "sampling.share=0.1"])

@@ -117,7 +117,7 @@ def test_whole_numbers():
             "log_linear has no setting 'exponent_per'; it has none",
         ),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
-        (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has guidance, temper"),
+        (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has guidance, refres"),
     ],
 )
 def test_every_builder_names_the_setting(overrides, sentence):

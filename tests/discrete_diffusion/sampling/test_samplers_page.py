@@ -13,7 +13,7 @@ from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.registry import SAMPLERS
 
-COMMON = {"temperature", "top_p", "guidance"}
+COMMON = {"temperature", "top_p", "guidance", "refresh"}
 PAGE = Path(__file__).parents[3] / "docs" / "samplers.md"
 
 
