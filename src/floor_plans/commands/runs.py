@@ -41,19 +41,8 @@ from floor_plans.plans.floor_plan import FloorPlan, check_units, plans_with_boxe
 from floor_plans.rules.finding import check_extents, check_rooms
 from floor_plans.rules.rule_set import read_rules
 
-SUFFIXES = (
-    ".jsonl",
-    ".json",
-    ".graphml",
-    ".dxf",
-    ".ifc",
-    ".pdf",
-    ".geojson",
-    ".wkt",
-    ".svg",
-    ".png",
-)
 PICTURES = (".svg", ".png")
+SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".ifc", ".pdf", ".geojson", ".wkt", *PICTURES)
 MAX_DRAWN = 100  # most diagrams in one picture
 
 
@@ -104,11 +93,9 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     target = Path(options.target)
     suffix, folder = target.suffix.lower(), target.with_suffix("")
     format = plan_format(options)
-    num_bare = 0
+    read = diagrams
     if format is not None and options.skip_invalid:
-        with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
-        num_bare = len(diagrams) - len(with_boxes)
-        diagrams = with_boxes
+        diagrams = [diagram for diagram in diagrams if diagram.boxes is not None]
     # one file, or a folder with a file each
     taken = diagrams[: options.first]
     if not taken:
@@ -118,34 +105,26 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     write = _file_writer(options)
     in_folder = takes_one and (options.each or len(taken) > 1)
     if in_folder:
-
-        def print_place(aside: Path) -> None:
-            print(f"what was there is now {aside}")
-
-        replaced = print_place if options.overwrite else None
-        graph_formats.write_each(folder, suffix, items, write, replaced=replaced)
+        said = partial(print, "what was there is now") if options.overwrite else None
+        graph_formats.write_each(folder, suffix, items, write, replaced=said)
     else:
         write(target, items[0] if takes_one else items)
     written = f"{len(taken):,} of " if options.first else ""
     written += f"{counted(len(diagrams), 'diagram')} written"
+    num_bare = len(read) - len(diagrams)
     left_out = f"; {num_bare:,} without boxes left out" if num_bare else ""
-    if in_folder:
-        return f"{folder}: {written}, a file each{left_out}"
-    return f"{target}: {written}{left_out}"
+    return (f"{folder}: {written}, a file each" if in_folder else f"{target}: {written}") + left_out
 
 
 def _file_writer(options: argparse.Namespace) -> Callable[[Path, Any], object]:
     """Return the function that writes a file of the target's format."""
     suffix = Path(options.target).suffix.lower()
-    # plans and pictures
     if (format := plan_format(options)) is not None:
         return lambda path, plan: write_plan(path, plan, format)
     if suffix in PICTURES:
         return partial(_draw, each=options.each)
-    # graphs and JSON
     if suffix == ".graphml":
         return graph_formats.write_graphml
-
     write = graph_formats.write_diagrams if suffix == ".jsonl" else graph_formats.write_json_list
     return partial(write, names=not options.codes)
 
@@ -231,15 +210,13 @@ def describe_diagrams(diagrams: Sequence[BubbleDiagram]) -> Description:
 
 def print_description(title: str, counts: Description, structure: Mapping[str, float]) -> None:
     """Print counts and shares; ``structure``: result of ``structure_metrics``."""
-    console = Console()
-    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    console = Console(highlight=False)
+    console.print(title, markup=False, soft_wrap=True)
     num, distinct = counts.num_diagrams, counts.num_distinct
     console.print(
         f"{counted(num, 'diagram')}, {distinct:,} distinct up to relabelling of their rooms "
-        f"({counted(num - distinct, 'repeat')})",
-        highlight=False,
+        f"({counted(num - distinct, 'repeat')})\n"
     )
-    console.print()
     # rows of the tables, as shares
     structures = [
         (name.replace("_", " "), value)

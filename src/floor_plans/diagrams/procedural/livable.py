@@ -11,28 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.geometry import Flags, Ints, metres_per, transitive_closure
 from floor_plans.diagrams.procedural.programme import (
     BALCONIES,
     BALCONY,
     BATHROOM,
     BEDROOMS,
-    CHILD,
-    DINING,
-    ENTRANCE,
     GROUP_OF_TYPE,
-    GUEST,
     KITCHEN,
     LIVING,
-    MASTER,
     MASTERS,
     NO_ROOM,
     PAD,
     RING,
-    SECOND,
-    STORAGE,
-    STUDY,
-    WALL_IN,
     Ring,
     Sites,
 )
@@ -257,24 +249,23 @@ WINDOW_SHARE = 0.08 / 2.134
 MOST_CORNERS, MOST_PERIMETER = 12, 1.5
 """Most corners of the outline, and largest ratio of its length to that of a square of its area."""
 
-LEAST_SIDE = np.zeros(PAD + 1)
+
+def _type_mask(*names: str) -> Flags:
+    """Bool[PAD + 1]: True for these room types."""
+    return np.isin(np.arange(PAD + 1), [ROOM_TYPES.index(name) for name in names])
+
+
+_COMMON = _type_mask("LivingRoom", "DiningRoom", "Entrance")
+_FIRST = _type_mask("LivingRoom", "Entrance")
+_PRIVATE = _type_mask("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "StudyRoom")
+_LIT = _PRIVATE | _type_mask("LivingRoom", "DiningRoom")
+_REACHED = _PRIVATE | _type_mask("Kitchen", "DiningRoom")
+_STORES = _type_mask("Storage", "Wall-in")
+
+LEAST_SIDE = np.where(_PRIVATE | _type_mask("DiningRoom"), 2.4, 0.0)
 """Least clear width by room type, in metres: the 5 % quantile of living rooms, kitchens, bathrooms,
 balconies and bedrooms in 999 real plans. Studies and dining rooms count as bedrooms."""
 LEAST_SIDE[[LIVING, KITCHEN, BATHROOM, BALCONY]] = (2.9, 1.23, 1.10, 0.65)
-LEAST_SIDE[[MASTER, SECOND, CHILD, GUEST, STUDY, DINING]] = 2.4
-
-
-def _type_mask(*types: int) -> Flags:
-    """Bool[PAD + 1]: True for these room types."""
-    return np.isin(np.arange(PAD + 1), types)
-
-
-_COMMON = _type_mask(LIVING, DINING, ENTRANCE)
-_FIRST = _type_mask(LIVING, ENTRANCE)
-_PRIVATE = _type_mask(MASTER, SECOND, CHILD, GUEST, STUDY)
-_LIT = _PRIVATE | _type_mask(LIVING, DINING)
-_REACHED = _PRIVATE | _type_mask(KITCHEN, DINING)
-_STORES = _type_mask(STORAGE, WALL_IN)
 
 
 @dataclass(frozen=True)
