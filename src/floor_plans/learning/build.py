@@ -37,12 +37,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import SizeError
 from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
-from floor_plans.diagrams.procedural.generator import (
-    cache_file,
-    cached_plans,
-    checked_range,
-    generate_plans,
-)
+from floor_plans.diagrams.procedural import generator
 from floor_plans.diagrams.procedural.programme import N_MAX
 from floor_plans.diagrams.tokens import decode, encode, symmetric_images
 from floor_plans.diagrams.vocabulary import (
@@ -163,7 +158,7 @@ def _generated(
 ) -> dict[str, EncodedGraphs]:
     # sizes have to fit the vocabulary
     asked = config.get("num_rooms")
-    sizes = None if asked is None else checked_range(asked)
+    sizes = None if asked is None else generator.checked_range(asked)
     most = N_MAX if sizes is None else sizes[1]
     if vocab.n_max < most:
         raise ValueError(
@@ -173,10 +168,10 @@ def _generated(
     # plans, and their facts if needed
     generated = (config.num_plans, config.generator_seed, sizes)
     livable = config.get("livable", False)
-    plans = cached_plans(*generated, livable=livable)
+    plans = generator.cached_plans(*generated, livable=livable)
     graphs = plans.encode(vocab)
     if facts is not None and facts.plan_names:
-        path = cache_file(*generated, livable=livable)
+        path = generator.cache_file(*generated, livable=livable)
         name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.plan_names)}-of-{path.name}"
         arrays = cached_arrays(
             path.with_name(name),
@@ -272,7 +267,7 @@ def training_areas(config: DictConfig) -> RoomAreas:
     # generated plans
     if config.name != "plans":
         livable = config.get("livable", False)
-        drawn = generate_plans(_NUM_WITH_AREAS, config.generator_seed, livable=livable)
+        drawn = generator.generate_plans(_NUM_WITH_AREAS, config.generator_seed, livable=livable)
         return RoomAreas(floor_plans(drawn, "pixels"))
     # plans of files, if they have boxes
     path = config.path or config.train_path
@@ -327,7 +322,7 @@ def real_data_for_samples(
             *(largest, RPLAN_VOCAB_CONFIG.n_max),
         )
     # no file: generated plans of a seed that no recipe trains on
-    known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
+    known = generator.cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = (
         f"{NUM_REFERENCE:,} fresh plans of the embedded generator, "
         f"generator_seed={REFERENCE_SEED}, livable or not"

@@ -20,16 +20,9 @@ from typing import Any, TypeVar
 import torch
 from pydantic import BaseModel, ValidationError
 
+from floor_plans.briefs import making
 from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
-from floor_plans.briefs.making import (
-    candidate_diagrams,
-    check_livable,
-    no_plan_reason,
-    possible_jobs,
-    rules_of,
-    with_brief,
-)
 from floor_plans.briefs.reading import brief_of
 from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -54,15 +47,7 @@ from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.realised import Job, rank_key, ranked_variants
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.studio.bodies import (
-    BriefBody,
-    CheckBody,
-    CompleteBody,
-    ExportBody,
-    PlanBody,
-    PlotBody,
-    RealiseBody,
-)
+from floor_plans.studio import bodies
 from floor_plans.studio.jobs import Report, Workers
 from floor_plans.studio.sampling import DiagramModel
 
@@ -148,26 +133,26 @@ def read_body(kind: type[B], content: bytes) -> B:
         raise ValueError(f"{'.'.join(names) or 'body'}{index}: {reason}{got}") from None
 
 
-def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
+def read_complete(content: bytes) -> tuple[bodies.CompleteBody, PartialDiagram]:
     """Read a request for completions, and its partial diagram."""
-    body = read_body(CompleteBody, content)
+    body = read_body(bodies.CompleteBody, content)
     return body, body.given.as_partial()
 
 
-def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
-    body = read_body(BriefBody, content)
+def read_brief(content: bytes) -> tuple[bodies.BriefBody, PartialDiagram | None]:
+    body = read_body(bodies.BriefBody, content)
     return body, None if body.given is None else body.given.as_partial()
 
 
 def read_realise(content: bytes) -> Job:
     """Read a request to realise a diagram, or to change a plan, as a job."""
-    body = read_body(RealiseBody, content)
+    body = read_body(bodies.RealiseBody, content)
     return _plan_job(body, _plan_request(body))
 
 
 def read_plan(content: bytes) -> PlanOrder:
     """Read a request for plans."""
-    body = read_body(PlanBody, content)
+    body = read_body(bodies.PlanBody, content)
     # a given diagram or plan excludes options of sampling
     is_given = body.diagram is not None or body.near is not None
     if is_given and (body.brief or body.num_rooms or body.candidates):
@@ -177,14 +162,14 @@ def read_plan(content: bytes) -> PlanOrder:
     # the request of plans, with facts of the brief
     asked = _plan_request(body)
     job = _plan_job(body, asked) if is_given else None
-    check_livable(body.livable, asked)
-    asked = with_brief(asked, body.brief)
+    making.check_livable(body.livable, asked)
+    asked = making.with_brief(asked, body.brief)
     return PlanOrder(
         asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.livable
     )
 
 
-def _plan_request(body: PlanBody | RealiseBody) -> PlanRequest:
+def _plan_request(body: bodies.PlanBody | bodies.RealiseBody) -> PlanRequest:
     """Build the request for floor plans that a body states."""
     corners = None if body.boundary is None else tuple(body.boundary)
     return PlanRequest(
@@ -197,7 +182,7 @@ def _plan_request(body: PlanBody | RealiseBody) -> PlanRequest:
     )
 
 
-def _plan_job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
+def _plan_job(body: bodies.PlanBody | bodies.RealiseBody, asked: PlanRequest) -> Job:
     """Build the job to find plans of a diagram, or to change an earlier plan."""
     diagram = None if body.diagram is None else body.diagram.as_diagram()
     if diagram is not None and not diagram.vocabulary.has_directions:
@@ -217,7 +202,7 @@ def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
     or if it depends on unknown rooms or relations.
     """
     content, n_max, words = asked
-    body = read_body(CheckBody, content)
+    body = read_body(bodies.CheckBody, content)
     if (body.diagram is None) == (body.brief is None):
         raise ValueError("body: give a diagram or a brief, one of them")
     if body.diagram is None:
@@ -247,12 +232,12 @@ def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
 
 def answer_plot(content: bytes) -> tuple[Point, ...]:
     """Read the corners of the plot in a drawing."""
-    return plot_of_dxf(read_body(PlotBody, content).dxf.encode())
+    return plot_of_dxf(read_body(bodies.PlotBody, content).dxf.encode())
 
 
 def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
     """Export a diagram or plan; return stem, format and content of the file."""
-    body = read_body(ExportBody, content)
+    body = read_body(bodies.ExportBody, content)
     if (body.diagram is None) == (body.plan is None):
         raise ValueError("body: give a diagram or a plan, one of them")
     if body.diagram is not None:
@@ -386,7 +371,7 @@ def shown_plans_of_job(job: Job) -> FoundPlans:
             "target_areas": [round(area, 2) for area in found.areas],
             "scores": score.to_json(),
             "rules": score.kept,
-            "broken": list(rules_of(shortfalls)),
+            "broken": list(making.rules_of(shortfalls)),
             "given_up": [each.sentence() for each in shortfalls],
             "why": why,
             "instead": instead,
@@ -429,7 +414,7 @@ def best_plans_of_order(
     kept = [each for each in every if not (order.livable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
     if not best and not reason:
-        reason = no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
+        reason = making.no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
 
 
@@ -440,7 +425,7 @@ def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
         raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
     if order.brief is not None:
         _refuse_impossible(model, order.brief)
-    diagrams = candidate_diagrams(
+    diagrams = making.candidate_diagrams(
         model.algorithm,
         order.request.seed,
         num=order.num,
@@ -448,4 +433,4 @@ def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
         brief=order.brief,
         num_rooms=order.num_rooms,
     )
-    return possible_jobs(order.request, diagrams)[0]
+    return making.possible_jobs(order.request, diagrams)[0]

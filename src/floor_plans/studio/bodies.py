@@ -10,15 +10,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import read_triple, relation_code, room_code
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import INVERSE
-from floor_plans.rules.finding import (
-    FARTHEST,
-    MOST_CORNERS,
-    MOST_ROOMS,
-    check_rooms,
-    check_within,
-    corners_of_boxes,
-    plan_within_limits,
-)
+from floor_plans.rules import finding
 from floor_plans.solver.changing import Change
 
 MOST_DRAWN = 16
@@ -35,9 +27,11 @@ _PLOT_DRAWING = (
 """A triangle of 8 x 6 m."""
 
 _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives the same answer")]
-_Room = Annotated[int, Field(ge=0, lt=MOST_ROOMS, description="number of a room, from 0 on")]
+_Room = Annotated[
+    int, Field(ge=0, lt=finding.MOST_ROOMS, description="number of a room, from 0 on")
+]
 _Rules = Literal["default", "irc", "none"]
-_Metres = Annotated[float, Field(allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
+_Metres = Annotated[float, Field(allow_inf_nan=False, ge=-finding.FARTHEST, le=finding.FARTHEST)]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
 
 
@@ -56,8 +50,8 @@ class Drawing(_Body):
     """Diagram, with rooms and relations as in a line of a plans file. In a partial diagram a room
     may be null, and an unlisted pair is unknown; "no-edge" means no relation."""
 
-    rooms: list[str | None] = Field(min_length=1, max_length=MOST_ROOMS)
-    relations: list[tuple[int, int, str]] = Field(default=[], max_length=MOST_ROOMS**2)
+    rooms: list[str | None] = Field(min_length=1, max_length=finding.MOST_ROOMS)
+    relations: list[tuple[int, int, str]] = Field(default=[], max_length=finding.MOST_ROOMS**2)
 
     def as_partial(self) -> PartialDiagram:
         """Convert to a partial diagram; ``DiagramError`` names a wrong or contradictory field."""
@@ -113,7 +107,7 @@ class SampleBody(_Streamed):
 
     num: _Drawn = 4
     num_rooms: int | None = Field(
-        default=None, ge=1, le=MOST_ROOMS, description="null: as in the training data"
+        default=None, ge=1, le=finding.MOST_ROOMS, description="null: as in the training data"
     )
 
 
@@ -160,22 +154,24 @@ class NearBody(_Body):
     little as possible."""
 
     plan: dict[str, Any] = Field(description="as an answer has it")
-    locked: list[Lock] = Field(default=[], max_length=MOST_ROOMS)
+    locked: list[Lock] = Field(default=[], max_length=finding.MOST_ROOMS)
     areas: dict[_Room, Annotated[float, Field(gt=0, le=10_000)]] = Field(
-        default={}, max_length=MOST_ROOMS, description="square metres that rooms are to have"
+        default={},
+        max_length=finding.MOST_ROOMS,
+        description="square metres that rooms are to have",
     )
-    moved: list[MovedWall] = Field(default=[], max_length=4 * MOST_ROOMS)
+    moved: list[MovedWall] = Field(default=[], max_length=4 * finding.MOST_ROOMS)
 
     def as_change(self) -> Change:
         """Convert to a change of the solver; ``ValueError`` names a wrong key."""
         # the plan, and moved walls, within limits
-        plan = plan_within_limits(self.plan)
-        check_rooms(plan)
-        places = corners_of_boxes(plan)
+        plan = finding.plan_within_limits(self.plan)
+        finding.check_rooms(plan)
+        places = finding.corners_of_boxes(plan)
         for wall in self.moved:
             x, y = places[0]
             to = (wall.to, y) if wall.side in ("left", "right") else (x, wall.to)
-            check_within("moved", [*places, to])
+            finding.check_within("moved", [*places, to])
         locked = {lock.room: str(lock.keep) for lock in self.locked}
         moved = {(each.room, str(each.side)): each.to for each in self.moved}
         return Change(plan, locked, self.areas, moved)
@@ -185,7 +181,7 @@ class _OnPlot(_Body):
     boundary: list[tuple[_Metres, _Metres]] | None = Field(
         default=None,
         min_length=3,
-        max_length=MOST_CORNERS,
+        max_length=finding.MOST_CORNERS,
         description="the plot, corners in metres",
     )
     front_door: tuple[_Metres, _Metres] | None = Field(
@@ -226,7 +222,7 @@ class PlanBody(_OnPlot):
     near: NearBody | None = Field(
         default=None, description="plans of the diagram, or that of this plan, near this plan"
     )
-    num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
+    num_rooms: int | None = Field(default=None, ge=1, le=finding.MOST_ROOMS)
     rules: _Rules = "default"
     num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
     candidates: int | None = Field(

@@ -21,13 +21,7 @@ from discrete_diffusion import __version__
 from floor_plans.briefs.schema import json_schema
 from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.studio.answering import (
-    answer_check,
-    diagrams_as_json,
-    load_model,
-    pickled_model,
-    read_body,
-)
+from floor_plans.studio import answering
 from floor_plans.studio.bodies import MOST_DRAWN, Accepted, SampleBody
 from floor_plans.studio.jobs import Jobs, Report, Workers
 from floor_plans.studio.sampling import Answer, Ask, Batcher, DiagramModel, Errands, Revealed
@@ -81,17 +75,22 @@ class Studio:
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
         # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
-        self.workers, self.pickled = Workers(workers, seconds=_PLAN_SECONDS), pickled_model(model)
+        self.workers, self.pickled = (
+            Workers(workers, seconds=_PLAN_SECONDS),
+            answering.pickled_model(model),
+        )
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
         """Start a process of each kind and load its libraries, before the first request."""
-        self.realising.submit(partial(self.workers.run, load_model, self.pickled, lambda: False))
+        self.realising.submit(
+            partial(self.workers.run, answering.load_model, self.pickled, lambda: False)
+        )
         check = (_PAIR, self.model.vocab.n_max, self.model.words)
-        self.checking.submit(partial(self.checks.run, answer_check, check, lambda: False))
-        read = partial(read_body, SampleBody)
+        self.checking.submit(partial(self.checks.run, answering.answer_check, check, lambda: False))
+        read = partial(answering.read_body, SampleBody)
         self.reading.submit(partial(self.readers.run, read, b"{}", lambda: False))
 
     def close(self) -> None:
@@ -177,7 +176,7 @@ async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: b
 
     async def finished(future: Future[Answer]) -> dict[str, Any]:
         answer = await asyncio.wait_for(asyncio.wrap_future(future), studio.seconds)
-        convert = partial(diagrams_as_json, answer.diagrams, positions=positions)
+        convert = partial(answering.diagrams_as_json, answer.diagrams, positions=positions)
         return {
             "diagrams": await asyncio.to_thread(convert),
             "approximate": list(answer.approximate),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, Never, TypeVar
 
 from discrete_diffusion.config import counted
+from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import (
     CODE_TABLES,
@@ -22,14 +23,6 @@ from floor_plans.diagrams.files.code_tables import (
     with_master_bedroom,
 )
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.geometry import (
-    DrawnIn,
-    check_drawings,
-    check_one_unit,
-    check_scale,
-    metres_per,
-    threshold_of,
-)
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
 Parsed = TypeVar("Parsed", covariant=True)
@@ -59,7 +52,7 @@ class Plan(NamedTuple):
     measured: bool = False
     duplicate: bool = False
     notes: tuple[Note, ...] = ()
-    drawn: DrawnIn | None = None
+    drawn: geometry.DrawnIn | None = None
 
 
 @dataclass(slots=True)
@@ -261,10 +254,12 @@ def check_measured(
         else:
             drawn.append((place, boxes, num, plan.drawn))
     try:
-        check_one_unit([(place, boxes) for place, boxes, _ in boxed])
-        check_scale([(boxes, num) for _, boxes, num in boxed], unit=unit, threshold=threshold)
-        gap = threshold_of(unit, threshold) * metres_per(unit)
-        check_drawings(drawn, gap=gap, usual_gap=threshold is None)
+        geometry.check_one_unit([(place, boxes) for place, boxes, _ in boxed])
+        geometry.check_scale(
+            [(boxes, num) for _, boxes, num in boxed], unit=unit, threshold=threshold
+        )
+        gap = geometry.threshold_of(unit, threshold) * geometry.metres_per(unit)
+        geometry.check_drawings(drawn, gap=gap, usual_gap=threshold is None)
     except ValueError as error:
         place = "" if str(error).startswith(str(path)) else f"{path}: "
         raise ValueError(f"{place}{error}") from error

@@ -27,21 +27,7 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.runtime import atomic_write
 from discrete_diffusion.viz import LINE, MUTED_TEXT, TEXT
-from floor_plans.diagrams.pictures.bubbles import (
-    BROKEN_LINE,
-    CARD,
-    CARD_EDGE,
-    DOTS,
-    HINT_LINE,
-    LINE_STYLES,
-    PROGRESS,
-    UNKNOWN_ROOM,
-    WALL_LINE,
-    Knowledge,
-    Plan,
-    room_style,
-    shade,
-)
+from floor_plans.diagrams.pictures import bubbles
 from floor_plans.diagrams.pictures.placement import (
     Line,
     Placement,
@@ -77,10 +63,10 @@ class Pen:
         """Width of lines in points."""
         return min(0.55 + 0.13 * self.side, 1.4)
 
-    def line(self, line: Line, known: Knowledge) -> None:
+    def line(self, line: Line, known: bubbles.Knowledge) -> None:
         """Draw a line just below the bubbles of its deeper end; unknown relations are lowest."""
         # certain lines are above uncertain ones of the same depth
-        colour, dashes = LINE_STYLES[known]
+        colour, dashes = bubbles.LINE_STYLES[known]
         self.axes.add_collection(
             LineCollection(
                 [self._on_page(line.points)],
@@ -98,9 +84,9 @@ class Pen:
         left, right = self.left + 0.06 * self.side, self.left + 0.94 * self.side
         y = self.top + 0.965 * self.side
         # the empty bar, and the filled part
-        ends = [(right, CARD_EDGE)]
+        ends = [(right, bubbles.CARD_EDGE)]
         if share > 0:
-            ends.append((left + share * (right - left), PROGRESS))
+            ends.append((left + share * (right - left), bubbles.PROGRESS))
         self.axes.add_collection(
             LineCollection(
                 [[(left, y), (end, y)] for end, _ in ends],
@@ -113,7 +99,12 @@ class Pen:
         )
 
     def room(
-        self, room: int, code: int | None, spot: Array, chord: float, known: Knowledge = "known"
+        self,
+        room: int,
+        code: int | None,
+        spot: Array,
+        chord: float,
+        known: bubbles.Knowledge = "known",
     ) -> None:
         """Draw the bubble of a room of type ``code``, and its label.
 
@@ -121,12 +112,12 @@ class Pen:
         ``known``: state of its containment in the bubbles around it, shown by its rim.
         """
         # bubble, with a rim by its state
-        style, depth = room_style(code), int(self.placement.depth[room])
+        style, depth = bubbles.room_style(code), int(self.placement.depth[room])
         edge = {
-            "known": shade(style.colour, 0.84),
-            "wall": shade(style.colour, 0.84),
-            "unknown": shade(style.colour, 0.6),
-            "broken": BROKEN_LINE,
+            "known": bubbles.shade(style.colour, 0.84),
+            "wall": bubbles.shade(style.colour, 0.84),
+            "unknown": bubbles.shade(style.colour, 0.6),
+            "broken": bubbles.BROKEN_LINE,
         }[known]
         self.axes.add_artist(
             Circle(
@@ -135,7 +126,7 @@ class Pen:
                 facecolor=style.colour,
                 edgecolor=edge,
                 linewidth=self.width,
-                linestyle=LINE_STYLES[known][1],
+                linestyle=bubbles.LINE_STYLES[known][1],
                 capstyle="round",
                 zorder=3 + 3 * depth,
             )
@@ -176,7 +167,7 @@ class Entry:
 
     name: str
     colour: str
-    shown: Knowledge = "known"
+    shown: bubbles.Knowledge = "known"
     is_line: bool = False
 
     @property
@@ -192,19 +183,21 @@ class Entry:
     def draw(self, axes: Axes, x: float, y: float) -> None:
         """Draw the entry from (x, y) to the right."""
         if self.is_line:
-            dashes = LINE_STYLES[self.shown][1]
+            dashes = bubbles.LINE_STYLES[self.shown][1]
             axes.plot([x - 0.02, x + 0.14], [y, y], color=self.colour, linestyle=dashes)
         else:
-            edge = shade(self.colour, 0.84)
+            edge = bubbles.shade(self.colour, 0.84)
             axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=self.colour, edgecolor=edge))
         if self.shown == "unknown":
-            dotted: dict[str, Any] = {"linestyle": DOTS, "dash_capstyle": "round"}
-            axes.plot([x + 0.16, x + 0.34], [y, y], color=HINT_LINE, linewidth=1.2, **dotted)
+            dotted: dict[str, Any] = {"linestyle": bubbles.DOTS, "dash_capstyle": "round"}
+            axes.plot(
+                [x + 0.16, x + 0.34], [y, y], color=bubbles.HINT_LINE, linewidth=1.2, **dotted
+            )
         axes.text(x + self.indent, y + 0.04, self.name, fontsize=KEY_POINTS, **CAPTION)
 
 
 def key_entries(
-    plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
+    plans: Iterable[bubbles.Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
     """Entries of the key: room types by code, relations without direction, then optional entries.
 
@@ -214,17 +207,17 @@ def key_entries(
     plans = list(plans)
     # room types
     codes = {code for plan in plans for code in plan.rooms if code is not None}
-    entries = [Entry(style.name, style.colour) for style in map(room_style, sorted(codes))]
+    entries = [Entry(style.name, style.colour) for style in map(bubbles.room_style, sorted(codes))]
     # relations without direction
     codes = {r for plan in plans for _, _, r in plan.relations}
     if DOOR in codes:
         entries.append(Entry("Door", LINE, is_line=True))
     if ADJACENT in codes:
-        entries.append(Entry("Wall", WALL_LINE, "wall", is_line=True))
+        entries.append(Entry("Wall", bubbles.WALL_LINE, "wall", is_line=True))
     if unknown:
-        entries.append(Entry(UNKNOWN_ROOM.name, UNKNOWN_ROOM.colour, "unknown"))
+        entries.append(Entry(bubbles.UNKNOWN_ROOM.name, bubbles.UNKNOWN_ROOM.colour, "unknown"))
     if broken:
-        entries.append(Entry(broken, BROKEN_LINE, "broken", is_line=True))
+        entries.append(Entry(broken, bubbles.BROKEN_LINE, "broken", is_line=True))
     return tuple(entries)
 
 
@@ -289,8 +282,8 @@ class Sheet:
                 self.cell - 2 * rounding,
                 self.cell - 2 * rounding,
                 boxstyle=f"round,pad={rounding},rounding_size={rounding}",
-                facecolor=CARD,
-                edgecolor=CARD_EDGE,
+                facecolor=bubbles.CARD,
+                edgecolor=bubbles.CARD_EDGE,
                 linewidth=0.8,
                 zorder=0,
             )
@@ -366,13 +359,13 @@ def wrap_entries(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
 MAX_DRAWN = 36  # most diagrams of a list that are plotted
 
 
-def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
+def plot_diagram(diagram: bubbles.Plan, path: str | Path | None = None) -> Figure:
     """Plot one diagram without a legend; see ``plot_grid``."""
     return plot_grid([diagram], path, legend=False, cell=5.0)
 
 
 def plot_grid(
-    diagrams: Sequence[Plan],
+    diagrams: Sequence[bubbles.Plan],
     path: str | Path | None = None,
     *,
     columns: int | None = None,
@@ -403,7 +396,7 @@ def plot_grid(
     return sheet.finish(path)
 
 
-def svg_of_grid(diagrams: Sequence[Plan], *, legend: bool = True, cell: float = 2.1) -> str:
+def svg_of_grid(diagrams: Sequence[bubbles.Plan], *, legend: bool = True, cell: float = 2.1) -> str:
     """SVG text of ``plot_grid``, for notebooks."""
     return svg_of(plot_grid(diagrams, legend=legend, cell=cell))
 
@@ -418,21 +411,21 @@ def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -
 
 
 def key_of(
-    plans: Sequence[Plan], placements: Sequence[Placement], *, unknown: bool = False
+    plans: Sequence[bubbles.Plan], placements: Sequence[Placement], *, unknown: bool = False
 ) -> tuple[Entry, ...]:
     """Entries of the legend; ``unknown``: include unknown rooms and relations."""
     broken = "Contradicts the others" if any(p.broken for p in placements) else ""
     return key_entries(plans, unknown=unknown, broken=broken)
 
 
-def draw_diagram(pen: Pen, plan: Plan) -> None:
+def draw_diagram(pen: Pen, plan: bubbles.Plan) -> None:
     """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
     # lines below bubbles
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:
         if (i, j) in lines:
-            known: Knowledge = "wall" if r == ADJACENT else "known"
+            known: bubbles.Knowledge = "wall" if r == ADJACENT else "known"
             pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else known)
     # bubbles with labels
     for room, code in enumerate(plan.rooms):

@@ -18,14 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floor_plans.diagrams.geometry import transitive_closure
-from floor_plans.diagrams.pictures.bubbles import (
-    GAP,
-    ORDER_MARGIN,
-    Constraints,
-    Mask,
-    Plan,
-    build_constraints,
-)
+from floor_plans.diagrams.pictures import bubbles
 from floor_plans.diagrams.vocabulary import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
 
 Array = NDArray[np.float64]
@@ -66,12 +59,12 @@ class Placement:
         return float(high[0] - low[0]), float(high[1] - low[1])
 
 
-def place_diagram(diagram: Plan) -> Placement:
+def place_diagram(diagram: bubbles.Plan) -> Placement:
     """Place one diagram; see ``place_all``."""
     return place_all([diagram])[0]
 
 
-def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
+def place_all(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     """Place the bubbles of each diagram, independently of other diagrams.
 
     A partial diagram is placed by its known relations; see ``Plan``. "i left-of j" puts the centre
@@ -93,9 +86,9 @@ def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
     return [placements[index] for index in range(len(diagrams))]
 
 
-def place_together(diagrams: Sequence[Plan]) -> list[Placement]:
+def place_together(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     """Place diagrams with the same number of rooms, together as one batch."""
-    problem = build_constraints(diagrams)
+    problem = bubbles.build_constraints(diagrams)
     # optimise several starts of each diagram, enforce hard constraints, choose the best start
     repeated = problem.repeat(NUM_STARTS)
     points = _descend(_starts(problem), repeated)
@@ -134,7 +127,7 @@ def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> 
     return bool((x_order == 0 or x_order * dx > 0) and (y_order == 0 or y_order * dy > 0))
 
 
-def _starts(problem: Constraints) -> Array:
+def _starts(problem: bubbles.Constraints) -> Array:
     """Float[B * NUM_STARTS, n, 2]: starting points of the descent.
 
     The first start solves the relations as springs by least squares. The last one spreads the rooms
@@ -144,7 +137,7 @@ def _starts(problem: Constraints) -> Array:
     num, n = problem.radii.shape
     # springs: the solution of a linear system with the Laplacian of related pairs
     length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
-    rest = problem.radii[:, :, None] + problem.radii[:, None, :] + GAP
+    rest = problem.radii[:, :, None] + problem.radii[:, None, :] + bubbles.GAP
     target = problem.order / length * rest[..., None]  # of p_i - p_j
     weight = problem.related + 0.02
     laplacian = weight.sum(axis=2)[:, :, None] * np.eye(n) - weight + 0.02 * np.eye(n)
@@ -164,7 +157,7 @@ def _starts(problem: Constraints) -> Array:
     return starts.reshape(-1, n, 2)
 
 
-def _unfolded(related: Mask, radii: Array) -> Array:
+def _unfolded(related: bubbles.Mask, radii: Array) -> Array:
     """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths.
 
     Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
@@ -172,7 +165,7 @@ def _unfolded(related: Mask, radii: Array) -> Array:
     """
     # shortest paths between rooms, by Floyd and Warshall
     n = len(radii)
-    way = np.where(related, radii[:, None] + radii + GAP, np.inf)
+    way = np.where(related, radii[:, None] + radii + bubbles.GAP, np.inf)
     np.fill_diagonal(way, 0.0)
     for k in range(n):
         way = np.minimum(way, way[:, k, None] + way[k])
@@ -200,7 +193,7 @@ def _gaps(points: Array) -> tuple[Array, Array]:
     return delta, np.sqrt((delta**2).sum(axis=-1) + 1e-12)
 
 
-def _descend(points: Array, problem: Constraints) -> Array:
+def _descend(points: Array, problem: bubbles.Constraints) -> Array:
     """Minimise the sum of squared hinges, hard and soft, by Adam."""
     first, second, order = np.zeros_like(points), np.zeros_like(points), problem.order
     for step in range(DESCENT_STEPS):
@@ -225,13 +218,13 @@ def _descend(points: Array, problem: Constraints) -> Array:
     return points
 
 
-def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
+def _project(points: Array, problem: bubbles.Constraints, steps: int, *, orders: bool) -> Array:
     """Shift bubbles by averaged projections onto violated hard constraints until these hold."""
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
         delta, distance = _gaps(points)
         # violations of orders, then of distances
-        short = np.maximum(ORDER_MARGIN - order * delta, 0) * np.abs(order)
+        short = np.maximum(bubbles.ORDER_MARGIN - order * delta, 0) * np.abs(order)
         shift = order * short
         radial = np.maximum(problem.least - distance, 0) - np.maximum(distance - problem.most, 0)
         wrong = (short > 1e-9).sum(axis=(2, 3)) + (np.abs(radial) > 1e-9).sum(axis=2)
@@ -243,7 +236,7 @@ def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -
     return points
 
 
-def _badness(points: Array, problem: Constraints) -> Array:
+def _badness(points: Array, problem: bubbles.Constraints) -> Array:
     """Float[B]: penalty for violated hard constraints, then size, crooked and covered lines."""
     delta, distance = _gaps(points)
     # violated hard constraints
@@ -260,7 +253,7 @@ def _badness(points: Array, problem: Constraints) -> Array:
     return hard + size + 0.35 * astray + 0.6 * _covered_lines(points, delta, problem)
 
 
-def _covered_lines(points: Array, delta: Array, problem: Constraints) -> Array:
+def _covered_lines(points: Array, delta: Array, problem: bubbles.Constraints) -> Array:
     """Float[B]: total depth to which lines of related pairs lie under bubbles of other rooms."""
     squared = (delta**2).sum(axis=-1) + 1e-12
     # k projected on the segment j -> i: foot = p_j + along (p_i - p_j)

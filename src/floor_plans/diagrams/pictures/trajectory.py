@@ -27,17 +27,8 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import atomic_write
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram, decode_partial
+from floor_plans.diagrams.pictures import diagram_pictures
 from floor_plans.diagrams.pictures.bubbles import Knowledge, Plan
-from floor_plans.diagrams.pictures.diagram_pictures import (
-    Entry,
-    Pen,
-    Sheet,
-    checked_path,
-    draw_diagram,
-    grid_shape,
-    key_entries,
-    key_of,
-)
 from floor_plans.diagrams.pictures.placement import (
     Placement,
     is_honoured,
@@ -95,7 +86,7 @@ class _Film:
         knowledge: Knowledge = "wall" if r == ADJACENT else "known"
         return knowledge if lies or pair not in self.lines else "broken"
 
-    def draw(self, pen: Pen, number: int) -> None:
+    def draw(self, pen: diagram_pictures.Pen, number: int) -> None:
         """Draw state ``number``, or the last state if there are fewer."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation = {(i, j): r for i, j, r in frame.relations}
@@ -120,12 +111,12 @@ def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = 
 
     At most 8 evenly spaced states are shown, the first and last included, numbered from 0.
     """
-    path = checked_path(path)
+    path = diagram_pictures.checked_path(path)
     # evenly spaced states, each on a card
     numbers = _evenly(len(frames), MAX_SHOWN)
     (film,) = films = _films([[frames[k] for k in numbers]])
-    rows, columns = grid_shape(len(numbers), 4)
-    sheet = Sheet(rows, columns, [film.placement], titled=True, key=_key(films))
+    rows, columns = diagram_pictures.grid_shape(len(numbers), 4)
+    sheet = diagram_pictures.Sheet(rows, columns, [film.placement], titled=True, key=_key(films))
     for index, number in enumerate(numbers):
         film.draw(sheet.card(index, film.placement, f"state {number}"), index)
     return sheet.finish(path)
@@ -143,13 +134,13 @@ def animate_trajectories(
     ``trajectories``: the states of each diagram, the finished diagram last; a shorter trajectory
     stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown.
     """
-    rows, columns = grid_shape(len(trajectories))
+    rows, columns = diagram_pictures.grid_shape(len(trajectories))
     films = _films(trajectories)
     placements, key = [film.placement for film in films], _key(films)
 
     def picture(number: int) -> Pixels:
         """Frame ``number`` of the animation: this state of every sampling trajectory."""
-        sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
+        sheet = diagram_pictures.Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
         for index, film in enumerate(films):
             film.draw(sheet.card(index, film.placement), number)
         canvas = FigureCanvasAgg(sheet.finish())
@@ -169,7 +160,7 @@ def _films(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[_Film]:
     return list(map(_Film, trajectories, place_all([frames[-1] for frames in trajectories])))
 
 
-def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
+def _key(films: Sequence[_Film]) -> tuple[diagram_pictures.Entry, ...]:
     frames = [frame for film in films for frame in film.frames]
     broken = any(
         film.known((i, j), r) == "broken"
@@ -177,7 +168,7 @@ def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
         for frame in film.frames
         for i, j, r in frame.relations
     )
-    return key_entries(
+    return diagram_pictures.key_entries(
         frames,
         unknown=not all(frame.is_complete for frame in frames),
         broken="Contradicts the positions" if broken else "",
@@ -290,16 +281,18 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
     type, a dotted line an unknown pair.
     """
-    path = checked_path(path)
+    path = diagram_pictures.checked_path(path)
     # place the given diagram and all completions
     plans: list[Plan] = []
     for row in rows:
         plans += [row.given, *row.completions]
     placements = place_all(plans)
-    key = key_of(plans, placements, unknown=not all(row.given.is_complete for row in rows))
+    key = diagram_pictures.key_of(
+        plans, placements, unknown=not all(row.given.is_complete for row in rows)
+    )
     # a row of cards for each partial diagram
     columns = 1 + max(len(row.completions) for row in rows)
-    sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
+    sheet = diagram_pictures.Sheet(len(rows), columns, placements, titled=True, key=key)
     placed = iter(placements)
     for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
         given = sheet.card(index, next(placed), row.title)
@@ -308,7 +301,7 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
         pairs = [pair for pair in combinations(range(row.given.num_rooms), 2) if pair not in listed]
         for line in route_lines(given.placement, pairs).values():
             given.line(line, "unknown")
-        draw_diagram(given, row.given)
+        diagram_pictures.draw_diagram(given, row.given)
         for k, diagram in enumerate(row.completions, start=1):
-            draw_diagram(sheet.card(index + k, next(placed), str(k)), diagram)
+            diagram_pictures.draw_diagram(sheet.card(index + k, next(placed), str(k)), diagram)
     return sheet.finish(path)

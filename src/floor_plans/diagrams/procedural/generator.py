@@ -28,17 +28,8 @@ from floor_plans.diagrams.geometry import (
     neighbours,
     relations_from_boxes,
 )
+from floor_plans.diagrams.procedural import programme
 from floor_plans.diagrams.procedural.livable import are_livable, dissect_plans, draw_walls
-from floor_plans.diagrams.procedural.programme import (
-    N_MAX,
-    PAD,
-    RING,
-    Ring,
-    choose_sites,
-    ring_for,
-    sample_large_programmes,
-    sample_programmes,
-)
 from floor_plans.diagrams.vocabulary import NO_EDGE
 
 GENERATOR_VERSION = 1
@@ -180,7 +171,7 @@ def cached_plans(
     An unreadable file is written again, and an unwritable folder is ignored; both are logged as
     warnings.
     """
-    width = N_MAX if num_rooms is None else num_rooms[1]
+    width = programme.N_MAX if num_rooms is None else num_rooms[1]
     expected = {
         "room_types": (np.int16, (num, width)),
         "num_rooms": (np.int16, (num,)),
@@ -198,23 +189,23 @@ def cached_plans(
 
 def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
     """Sample ``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
-    return _sound_plans(sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
+    return _sound_plans(programme.sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
 
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
     """Sample ``BLOCK_SIZE`` sound plans of ``least`` to ``most`` rooms."""
     # plans with rings of equal length are sampled together
     num_rooms = rng.integers(least, most, size=BLOCK_SIZE, endpoint=True)
-    across = np.array([ring_for(n).across for n in num_rooms.tolist()])
+    across = np.array([programme.ring_for(n).across for n in num_rooms.tolist()])
     found: dict[str, Ints] = {}
     for length in np.unique(across).tolist():
         rows = np.flatnonzero(across == length)
 
         def draw(left: Ints, sizes: Ints = num_rooms[rows]) -> Ints:
-            return sample_large_programmes(sizes[left], most, rng)
+            return programme.sample_large_programmes(sizes[left], most, rng)
 
         first = draw(np.arange(len(rows)))
-        plans = _sound_plans(first, rng, Ring(across=length), again=draw)
+        plans = _sound_plans(first, rng, programme.Ring(across=length), again=draw)
         for name, values in vars(plans).items():
             whole = found.setdefault(name, np.zeros((BLOCK_SIZE, *values.shape[1:]), np.int64))
             whole[rows] = values
@@ -224,7 +215,7 @@ def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanAr
 def _sound_plans(
     rooms: Ints,
     rng: np.random.Generator,
-    ring: Ring = RING,
+    ring: programme.Ring = programme.RING,
     again: Callable[[Ints], Ints] | None = None,
     livable: bool = False,
 ) -> PlanArrays:
@@ -243,14 +234,14 @@ def _sound_plans(
         # sample the plans that are left, and keep the sound ones
         pending = rooms[todo]
         # boxes, drawn in whole pixels, and their relations
-        dissected = dissect_plans(pending, choose_sites(pending, rng, ring), rng, ring)
+        dissected = dissect_plans(pending, programme.choose_sites(pending, rng, ring), rng, ring)
         drawn = draw_walls(pending, dissected)
-        real = pending != PAD
+        real = pending != programme.PAD
         both_real = real[:, :, None] & real[:, None, :]
         related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
         # all conditions on plans: no room too narrow, no plan too large, ...
         sides = drawn[..., 2:] - drawn[..., :2]
-        most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
+        most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - programme.N_MAX).clip(min=0)
         sound = (
             _are_disjoint(drawn, both_real)
             & ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1)
@@ -265,7 +256,7 @@ def _sound_plans(
         if len(todo) == 0:
             break
     assert len(todo) == 0, f"{len(todo)} plans still unsound after {_MAX_ROUNDS} rounds"
-    return PlanArrays(rooms, (rooms != PAD).sum(1), boxes, relations)
+    return PlanArrays(rooms, (rooms != programme.PAD).sum(1), boxes, relations)
 
 
 def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
