@@ -32,10 +32,8 @@ def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
 
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: True if all rooms are connected with room 0.
-
-    ``related``: result of ``neighbours``. ``num_rooms``: Int[M].
-    """
+    """Bool[M]: True if all rooms are connected with room 0. ``related``: result of ``neighbours``.
+    ``num_rooms``: Int[M]."""
     reached = transitive_closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
@@ -43,9 +41,7 @@ def is_connected(related: Flags, num_rooms: Ints) -> Flags:
 
 def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
     """Bool[M]: True if arcs from smaller to larger coordinates on an axis have no directed cycle.
-
-    ``order_of_relation``: for each relation code -1 (i first), 1 (j first) or 0 (neither).
-    """
+    ``order_of_relation``: for each relation code -1 (i first), 1 (j first) or 0 (neither)."""
     # arc i -> j if i has the smaller coordinate
     order = np.array(order_of_relation)[relations]
     paths = transitive_closure((order < 0) | (order > 0).swapaxes(1, 2))
@@ -53,10 +49,8 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
 
 
 def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
-    """Bool[M]: True if no room lies inside a room of a forbidden type.
-
-    ``rooms``: Int[M, n] type codes, PAD in unused slots.
-    """
+    """Bool[M]: True if no room lies inside a room of a forbidden type. ``rooms``: Int[M, n] type
+    codes, PAD in unused slots."""
     # pairs (inner, outer) of forbidden types
     never_in = _FORBIDDEN[rooms[:, :, None], rooms[:, None, :]]
     wrong = (relations == INSIDE) & never_in
@@ -173,9 +167,7 @@ def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
 
 def threshold_of(unit: str, threshold: float | None) -> float:
     """Largest gap of related boxes, in ``unit``: ``threshold``, or ``DEFAULT_THRESHOLD`` pixels.
-
-    Raises ``ValueError`` for an unknown unit or a wrong threshold.
-    """
+    Raises ``ValueError`` for an unknown unit or a wrong threshold."""
     if unit not in _PER_PIXEL:
         raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
     if threshold is None:
@@ -240,10 +232,8 @@ class Scale(NamedTuple):
     def of(
         cls, plans: Sequence[tuple[ArrayLike, int]], gap: float, *, usual_gap: bool
     ) -> Scale | None:
-        """Return the scale of plans, or None if they fit their unit; see ``check_scale``.
-
-        Raises ``ValueError`` for boxes without extent.
-        """
+        """Return the scale of plans, or None if they fit their unit; see ``check_scale``. Raises
+        ``ValueError`` for boxes without extent."""
         # typical side, and number of pairs
         boxes = [np.asarray(box, dtype=np.float64) for box, _ in plans]
         pairs = sum(len(box) * (len(box) - 1) // 2 for box in boxes)

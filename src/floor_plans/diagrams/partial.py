@@ -43,10 +43,8 @@ from floor_plans.diagrams.vocabulary import (
 
 
 class StatedRelation(NamedTuple):
-    """Statement "room ``i`` is ``RELATIONS[code]`` room ``j``".
-
-    ``field``: field of the file with the statement, empty if there is none.
-    """
+    """Statement "room ``i`` is ``RELATIONS[code]`` room ``j``". ``field``: field of the file with
+    the statement, empty if there is none."""
 
     field: str
     i: int
@@ -259,9 +257,7 @@ def encode_partial(
     partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> Tensor:
     """Encode partial diagrams as tokens Int64[B, L]; unknown rooms and relations are MASK.
-
-    Positions are those of ``encode``. Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
-    """
+    Positions are those of ``encode``. Raises ``ValueError`` for more than ``vocab.n_max`` rooms."""
     # all real positions are unknown at first
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
     tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)

@@ -84,9 +84,7 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
 
 def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
     """Return the (K - 1) B images of B diagrams under a symmetry of K motions, without originals.
-
-    Raises ``ValueError`` for an unknown symmetry, and for one of relations without direction.
-    """
+    Raises ``ValueError`` for an unknown symmetry, and for one of relations without direction."""
     if symmetry not in SYMMETRIES:
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
     if symmetry != "none" and not vocab.edge_directions:

@@ -177,10 +177,8 @@ class Codes:
         return {code: k for k, code in enumerate(self.relations)}
 
     def graph(self, diagram: BubbleDiagram, number: int) -> TypedGraph:
-        """Convert a diagram to a graph of types.
-
-        Raises ``ValueError`` with the ``number`` of the diagram for an unknown type.
-        """
+        """Convert a diagram to a graph of types. Raises ``ValueError`` with the ``number`` of the
+        diagram for an unknown type."""
         from discrete_diffusion.data import TypedGraph
 
         nodes, edges = self.node_types, self.edge_types

@@ -142,9 +142,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
 
 def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     """Build a data set with the plans of ``path`` as its test split, for a model with this config.
-
-    Raises the readers' errors, such as for a plan of another vocabulary or with too many rooms.
-    """
+    Raises the readers' errors, such as for a plan of another vocabulary or with too many rooms."""
     facts = Facts.of(config, vocab)
     remedy = ", which the model was trained for; leave such plans out with data.skip_invalid=true"
     test = _read(config.path, config, vocab, facts, remedy)
@@ -260,10 +258,8 @@ def read_plans(
 
 
 def training_areas(config: DictConfig) -> RoomAreas:
-    """Areas of rooms in the training plans of ``config``, a ``config.data``, as target areas.
-
-    If the plans have no boxes or cannot be read, typical areas are used, with a line in the log.
-    """
+    """Areas of rooms in the training plans of ``config``, a ``config.data``, as target areas. If
+    the plans have no boxes or cannot be read, typical areas are used, with a line in the log."""
     # generated plans
     if config.name != "plans":
         livable = config.get("livable", False)

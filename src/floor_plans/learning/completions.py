@@ -192,10 +192,8 @@ def numbered_as_given(
     rows: Tensor,
     way: Way,
 ) -> Completions:
-    """Restore the room numbers of the samples of ``rows`` Int[M].
-
-    ``real``, ``known``: real and known positions of all rows.
-    """
+    """Restore the room numbers of the samples of ``rows`` Int[M]. ``real``, ``known``: real and
+    known positions of all rows."""
     vocab = way.vocab
     # inverse of the arrangement of each row
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
@@ -316,10 +314,8 @@ def complete_file(
 
 
 def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
-    """Read the partial diagrams of ``given`` by line, and check that they can be completed.
-
-    Warns of lines without a valid completion, with reasons for the first few.
-    """
+    """Read the partial diagrams of ``given`` by line, and check that they can be completed. Warns
+    of lines without a valid completion, with reasons for the first few."""
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(

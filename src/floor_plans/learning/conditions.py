@@ -61,10 +61,8 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
-        """Return the facts that ``data.condition_on`` names, or None if it names none.
-
-        Raises ``ValueError`` for an unknown fact.
-        """
+        """Return the facts that ``data.condition_on`` names, or None if it names none. Raises
+        ``ValueError`` for an unknown fact."""
         names = fact_names(data)
         return cls(names, vocab) if names else None
 
@@ -202,11 +200,8 @@ class Facts:
         outline: Sequence[Point] | None,
         front_door: Point | None,
     ) -> Tensor:
-        """Numbers of stated facts, Float32[1, S]; None is unknown.
-
-        ``counts``: number of rooms by the codes of the types that are counted together.
-        ``outline``: corners of the outline.
-        """
+        """Numbers of stated facts, Float32[1, S]; None is unknown. ``counts``: number of rooms by
+        the codes of the types that are counted together. ``outline``: corners of the outline."""
         one_hot, parts = self.vocab.n_max + 1, []
         if "num_rooms" in self.names:
             parts.append(_exactly(num_rooms, one_hot))

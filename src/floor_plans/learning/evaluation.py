@@ -344,10 +344,8 @@ class DiagramEvaluation(Evaluation):
 
 
 def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
-    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if the files differ in size.
-
-    Raises ``ValueError`` for an empty list.
-    """
+    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if the files differ in size. Raises
+    ``ValueError`` for an empty list."""
     names = request.samples
     if not names:
         raise ValueError("samples=[]: give at least one file")

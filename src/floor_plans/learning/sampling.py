@@ -89,10 +89,8 @@ class Way:
 
     @classmethod
     def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
-        """Build the way requested by ``buildable`` and ``livable``.
-
-        Raises ``ValueError`` for options that do not go together, or without OR-Tools.
-        """
+        """Build the way requested by ``buildable`` and ``livable``. Raises ``ValueError`` for
+        options that do not go together, or without OR-Tools."""
         # the name of the way, and the option that messages show
         value = request.buildable
         name = "" if not value else "rejection" if value is True else str(value)
@@ -224,9 +222,7 @@ def check_realise(request: SampleRequest) -> None:
 
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
     """Check the "areas" and "boundary" of partial diagrams, by which plans are later requested.
-
-    Raises ``ValueError`` naming the first line with values that no plan can have.
-    """
+    Raises ``ValueError`` naming the first line with values that no plan can have."""
     request = PlanRequest(areas=RoomAreas())
     # building a job checks the values; the job itself is not used
     for line, given_plan in partials.items():
@@ -337,9 +333,7 @@ def _sample_rejecting(
     size: int | Sequence[int] | None,
 ) -> Samples:
     """Sample until ``num`` diagrams have a floor plan, which keeps the rules if there are any.
-
-    Without narrowing, the first round gives the same samples as sampling without rejection.
-    """
+    Without narrowing, the first round gives the same samples as sampling without rejection."""
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
         model = way.apply_to(trained.model(shard))
@@ -404,10 +398,8 @@ def report_samples(
     facts: dict[str, Any],
     habitable: Habitable | None = None,
 ) -> SavedSamples:
-    """Return the report on written samples; write their floor plans if requested.
-
-    ``livable``: holds the plans that made samples acceptable; with None, plans are searched.
-    """
+    """Return the report on written samples; write their floor plans if requested. ``livable``:
+    holds the plans that made samples acceptable; with None, plans are searched."""
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)

@@ -29,9 +29,7 @@ rooms; the limit shrinks for more rooms, since each can be extended in more ways
 
 class UnseenError(ValueError):
     """Error for a given token that the algorithm would not see while it samples earlier tokens.
-
-    ``line``: line of the partial diagram. ``reason``: the token and the remedy.
-    """
+    ``line``: line of the partial diagram. ``reason``: the token and the remedy."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)  # so that it can be sent to other processes
@@ -70,11 +68,8 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Arranged:
-    """Sampled arrangements of one line.
-
-    ``tokens``: partial tokens, Int64[num, L]. ``orders``: room of each slot, Int64[num, n_max]. The
-    other fields are as in ``Weighed``.
-    """
+    """Sampled arrangements of one line. ``tokens``: partial tokens, Int64[num, L]. ``orders``: room
+    of each slot, Int64[num, n_max]. The other fields are as in ``Weighed``."""
 
     partial: PartialDiagram
     line: int
@@ -209,7 +204,6 @@ def weigh_listed(
     batch_size: int,
 ) -> Weighed:
     """Multiply the weights of arrangements by the model's probability of the tokens that they fix.
-
     For algorithms that can evaluate a likelihood in one token order only."""
     if len(listed.arrangements) == 1:
         return listed
@@ -308,7 +302,6 @@ class _Network:
 
     def log_d0(self, tokens: Tensor) -> Tensor:
         """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, at the t of their masked share.
-
         Raises ``ValueError`` for logits that are not finite."""
         # evaluate each distinct row once
         distinct, which = tokens.unique(dim=0, return_inverse=True)
@@ -327,11 +320,8 @@ class _Network:
 
 @dataclass(frozen=True)
 class Thinned:
-    """Result of ``thin_rows``.
-
-    ``rows``: Int64[K], kept rows, ascending. ``log_chances``: Float64[K], log-probability of
-    keeping each.
-    """
+    """Result of ``thin_rows``. ``rows``: Int64[K], kept rows, ascending. ``log_chances``:
+    Float64[K], log-probability of keeping each."""
 
     rows: Tensor
     log_chances: Tensor

@@ -96,10 +96,8 @@ class FoundPlans:
 
 @dataclass(frozen=True)
 class BriefAsk:
-    """Request for diagrams, or completions of ``given``, that meet a brief.
-
-    ``model``: as ``pickled_model`` returns it.
-    """
+    """Request for diagrams, or completions of ``given``, that meet a brief. ``model``: as
+    ``pickled_model`` returns it."""
 
     model: bytes | DiagramModel
     brief: Mapping[str, Any]
@@ -304,10 +302,8 @@ def _refuse_impossible(model: DiagramModel, brief: Mapping[str, Any]) -> None:
 
 
 def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
-    """Pickle a model for other processes.
-
-    A model that cannot be pickled is returned unchanged, and sampling stays in this process.
-    """
+    """Pickle a model for other processes. A model that cannot be pickled is returned unchanged, and
+    sampling stays in this process."""
     try:
         return pickle.dumps(model)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -332,9 +332,7 @@ class Jobs:
 
     def state(self, name: str) -> dict[str, Any] | None:
         """Return the state of a job as JSON for its client; None for an unknown or forgotten job.
-
-        ``place``: number of jobs of the same client before it.
-        """
+        ``place``: number of jobs of the same client before it."""
         with self._changed:
             self._forget()
             job = self._jobs.get(name)

@@ -53,9 +53,7 @@ Revealed = dict[str, Any]
 @dataclass(frozen=True)
 class Ask:
     """Request for ``num`` completions of each of the ``partials``, determined by ``seed``.
-
-    ``on_revealed`` gets the tokens that each step of the sampler reveals.
-    """
+    ``on_revealed`` gets the tokens that each step of the sampler reveals."""
 
     partials: Sequence[PartialDiagram]
     num: int = 1
@@ -78,9 +76,7 @@ class Answer:
 @dataclass(kw_only=True)
 class RowByRow(FirstHitting):
     """First-hitting sampling with a generator for each sample, independent of the batch.
-
-    ``on_revealed`` gets the positions of new tokens, Bool[B, L], and all tokens, Int[B, L].
-    """
+    ``on_revealed`` gets the positions of new tokens, Bool[B, L], and all tokens, Int[B, L]."""
 
     exactness = Exactness.MODEL
 
@@ -157,10 +153,8 @@ class DiagramModel:
                 )
 
     def draw(self, asks: Sequence[Ask]) -> list[Answer]:
-        """Complete all requested diagrams in one batch.
-
-        Each answer depends on its request alone, not on the rest of the batch.
-        """
+        """Complete all requested diagrams in one batch. Each answer depends on its request alone,
+        not on the rest of the batch."""
         # rooms of each partial diagram in slots of the network, ``num`` times
         at_once, cpu = rows_at_once(self.device), torch.device("cpu")
         network = (self.algorithm, self.vocab, self.node_order)
@@ -237,11 +231,8 @@ class TooBusy(Exception):
 
 
 class Batcher:
-    """Queue of requests, answered in order and in batches.
-
-    Requests that wait during a batch form the next one, of at most ``most_rows`` diagrams;
-    cancelled requests are left out.
-    """
+    """Queue of requests, answered in order and in batches. Requests that wait during a batch form
+    the next one, of at most ``most_rows`` diagrams; cancelled requests are left out."""
 
     def __init__(
         self, model: DiagramModel, *, most_waiting: int = MOST_WAITING, most_rows: int = MOST_ROWS

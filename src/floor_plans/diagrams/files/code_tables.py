@@ -53,10 +53,8 @@ class CodeTable:
         return {**self.rooms, **self.doors}
 
     def room(self, room: object, where: str) -> str:
-        """Room type, ``BEDROOM`` or door of a code, or of a room given by name.
-
-        Raises ``DiagramError`` for an unknown code or name.
-        """
+        """Room type, ``BEDROOM`` or door of a code, or of a room given by name. Raises
+        ``DiagramError`` for an unknown code or name."""
         # names first, then codes
         if is_numbered_bedroom(room):
             return BEDROOM

@@ -138,10 +138,7 @@ def _is_object(line: bytes) -> bool:
 
 def load_plan_json(text: bytes) -> Any:
     """Parse the single JSON value of ``text`` (UTF-8); objects with repeated keys become
-    ``RepeatedKeys``.
-
-    Raises ``DiagramError`` without a field for invalid text.
-    """
+    ``RepeatedKeys``. Raises ``DiagramError`` without a field for invalid text."""
     if not text.strip():
         raise DiagramError("", "empty; expected a JSON object")
     try:
@@ -240,9 +237,7 @@ _HEAD_BYTES, _LONGEST_TAG = 4096, 40
 
 def foreign_format(path: Path) -> str | None:
     """Return a phrase with a file's foreign format and the formats to use; None for text files.
-
-    Raises ``DiagramError`` for a damaged compressed file.
-    """
+    Raises ``DiagramError`` for a damaged compressed file."""
     with open_plans(path) as file:
         head = file.read(_HEAD_BYTES)
     if markup := markup_format(head, suffix_of(path)):

@@ -117,10 +117,8 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
 
 
 def to_graphml(diagram: BubbleDiagram) -> str:
-    """Convert to GraphML text, with the metadata as a JSON string.
-
-    Raises ``ValueError`` if the metadata cannot be written as JSON.
-    """
+    """Convert to GraphML text, with the metadata as a JSON string. Raises ``ValueError`` if the
+    metadata cannot be written as JSON."""
     import networkx
 
     graph = to_networkx(diagram)
@@ -144,10 +142,8 @@ def from_graphml(text: str) -> BubbleDiagram:
 
 
 def graph_of(text: str) -> networkx.DiGraph:
-    """Parse GraphML text and its metadata.
-
-    Raises ``DiagramError`` for other text, and for several graphs.
-    """
+    """Parse GraphML text and its metadata. Raises ``DiagramError`` for other text, and for several
+    graphs."""
     import networkx
 
     # exactly one graph, in valid XML
@@ -189,10 +185,8 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 
 
 def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
-    """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata.
-
-    Raises ``DiagramError`` naming the wrong field, also for statements that contradict each other.
-    """
+    """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata. Raises
+    ``DiagramError`` naming the wrong field, also for statements that contradict each other."""
     # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
     if not isinstance(graph, Mapping) or not graph:

@@ -29,11 +29,8 @@ Parsed = TypeVar("Parsed", covariant=True)
 
 
 class Note(NamedTuple):
-    """Note on an oddity of a plan, which is read nevertheless.
-
-    ``kind``: a singular noun and its fault, as in "room without width or height". ``what``:
-    location and value in this plan.
-    """
+    """Note on an oddity of a plan, which is read nevertheless. ``kind``: a singular noun and its
+    fault, as in "room without width or height". ``what``: location and value in this plan."""
 
     kind: str
     what: str
@@ -241,9 +238,7 @@ def check_measured(
     path: Path, measured: Sequence[tuple[str, Plan]], unit: str, threshold: float | None
 ) -> None:
     """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several units.
-
-    ``measured``: plans with their locations. ``threshold``: gap that the user gave, else None.
-    """
+    ``measured``: plans with their locations. ``threshold``: gap that the user gave, else None."""
     # plans with boxes are checked in their unit, drawings in that of each
     boxed, drawn = [], []
     for place, plan in measured:
@@ -383,10 +378,8 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
 
 
 def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
-    """Decode room types and doors with one code table; None if a code is missing from it.
-
-    If a room is of unknown type, ``BEDROOM`` is not resolved (see ``with_master_bedroom``).
-    """
+    """Decode room types and doors with one code table; None if a code is missing from it. If a room
+    is of unknown type, ``BEDROOM`` is not resolved (see ``with_master_bedroom``)."""
     table = CODE_TABLES[name]
     known = {**table.known, **table.untyped}
     if not all(code in known for code in plan.integers):

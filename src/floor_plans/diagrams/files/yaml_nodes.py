@@ -43,11 +43,8 @@ def _printable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """Place of a rule in a file.
-
-    ``key``: such as ``rooms.Bedroom``. ``text``: the rule as written. ``line``: from 1; None for a
-    rule of a Python object.
-    """
+    """Place of a rule in a file. ``key``: such as ``rooms.Bedroom``. ``text``: the rule as written.
+    ``line``: from 1; None for a rule of a Python object."""
 
     key: str = ""
     text: str = ""
@@ -133,9 +130,7 @@ def read_node(
     path: str | os.PathLike[str], noun: str = "brief", keys: str = "rooms: and relations:"
 ) -> Node:
     """Read a YAML or JSON file as a node; messages use ``noun`` for the file and suggest ``keys``.
-
-    Raises ``FileNotFoundError`` and ``BriefError``.
-    """
+    Raises ``FileNotFoundError`` and ``BriefError``."""
     path = Path(path)
     # refuse what is not a small text file
     if path.is_dir():
@@ -159,10 +154,8 @@ def read_node(
 
 
 def parse_yaml(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
-    """Parse YAML or JSON.
-
-    Raises ``BriefError`` naming the line for other text, a repeated key, and an empty text.
-    """
+    """Parse YAML or JSON. Raises ``BriefError`` naming the line for other text, a repeated key, and
+    an empty text."""
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:

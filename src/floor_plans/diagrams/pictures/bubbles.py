@@ -97,11 +97,8 @@ _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 
 
 class Plan(Protocol):
-    """A complete or partial diagram; see ``PartialDiagram``.
-
-    ``rooms``: a room type code per room, None if unknown. ``relations``: (i, j, r); a "no-edge"
-    pair is placed like an unlisted one.
-    """
+    """A complete or partial diagram; see ``PartialDiagram``. ``rooms``: a room type code per room,
+    None if unknown. ``relations``: (i, j, r); a "no-edge" pair is placed like an unlisted one."""
 
     @property
     def rooms(self) -> Sequence[int | None]: ...

@@ -160,10 +160,8 @@ KEY_LINE, KEY_POINTS = 0.26, 8.0
 
 @dataclass(frozen=True)
 class Entry:
-    """Entry of the key: a name after a disc, or after a line if ``is_line``.
-
-    ``shown``: style of the line; ``"unknown"`` adds a dotted line to a disc.
-    """
+    """Entry of the key: a name after a disc, or after a line if ``is_line``. ``shown``: style of
+    the line; ``"unknown"`` adds a dotted line to a disc."""
 
     name: str
     colour: str
@@ -402,10 +400,8 @@ def svg_of_grid(diagrams: Sequence[bubbles.Plan], *, legend: bool = True, cell: 
 
 
 def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -> tuple[int, int]:
-    """Rows and columns for ``count`` cards that are ``aspect`` times as wide as high.
-
-    Without ``columns`` the page is as square as possible.
-    """
+    """Rows and columns for ``count`` cards that are ``aspect`` times as wide as high. Without
+    ``columns`` the page is as square as possible."""
     columns = min(columns or math.ceil(math.sqrt(count / aspect)), count)
     return math.ceil(count / columns), columns
 

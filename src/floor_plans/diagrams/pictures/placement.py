@@ -281,10 +281,8 @@ FLATNESS = 2.2  # weight of vertical against horizontal distances, since labels 
 
 @dataclass(frozen=True)
 class Line:
-    """A line between two bubbles.
-
-    ``points``: Float[P, 2], from rim to rim. ``depth``: number of bubbles around the deeper end.
-    """
+    """A line between two bubbles. ``points``: Float[P, 2], from rim to rim. ``depth``: number of
+    bubbles around the deeper end."""
 
     points: Array
     depth: int

@@ -107,10 +107,8 @@ class _Film:
 
 
 def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
-    """Plot states of one diagram, the finished one last, on a row of cards.
-
-    At most 8 evenly spaced states are shown, the first and last included, numbered from 0.
-    """
+    """Plot states of one diagram, the finished one last, on a row of cards. At most 8 evenly spaced
+    states are shown, the first and last included, numbered from 0."""
     path = diagram_pictures.checked_path(path)
     # evenly spaced states, each on a card
     numbers = _evenly(len(frames), MAX_SHOWN)
@@ -181,11 +179,8 @@ def _evenly(count: int, most: int) -> list[int]:
 
 
 class Palette:
-    """Most frequent colours of ``pictures`` UInt8[H, W, 3], at most 255.
-
-    The flat colours of a plot are kept; rare blends along edges become the nearest colour by
-    Euclidean distance in RGB.
-    """
+    """Most frequent colours of ``pictures`` UInt8[H, W, 3], at most 255. The flat colours of a plot
+    are kept; rare blends along edges become the nearest colour by Euclidean distance in RGB."""
 
     def __init__(self, pictures: Sequence[Pixels]) -> None:
         packed = np.concatenate([_packed(picture).ravel() for picture in pictures])

@@ -166,11 +166,8 @@ def cache_file(
 def cached_plans(
     num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> PlanArrays:
-    """Read plans of ``sample_plans`` from the cache, or sample and cache them.
-
-    An unreadable file is written again, and an unwritable folder is ignored; both are logged as
-    warnings.
-    """
+    """Read plans of ``sample_plans`` from the cache, or sample and cache them. An unreadable file
+    is written again, and an unwritable folder is ignored; both are logged as warnings."""
     width = programme.N_MAX if num_rooms is None else num_rooms[1]
     expected = {
         "room_types": (np.int16, (num, width)),

@@ -161,11 +161,8 @@ def _turn(rects: _Rects, core: Array) -> Array:
 def _seat_guests(
     group: NDArray[np.int64], there: NDArray[np.bool_], host: _Rects, rng: np.random.Generator
 ) -> tuple[_Rects, _Rects]:
-    """Rectangles of hosts, pushed outwards by inner guests, and of guests.
-
-    ``group``: siting group of the guest of each slot, Int[P, 4, S]. ``there``: True for guests,
-    Bool[P, 4, S].
-    """
+    """Rectangles of hosts, pushed outwards by inner guests, and of guests. ``group``: siting group
+    of the guest of each slot, Int[P, 4, S]. ``there``: True for guests, Bool[P, 4, S]."""
     shape = group.shape
     # mode and size of each guest
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
@@ -228,10 +225,8 @@ def dissect_plans(
 
 
 def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
-    """Round boxes of ``dissect_plans`` to pixels Int64[P, n_max, 4], and take off the walls.
-
-    The upper left corner of a plan is at (0, 0); unused slots are 0.
-    """
+    """Round boxes of ``dissect_plans`` to pixels Int64[P, n_max, 4], and take off the walls. The
+    upper left corner of a plan is at (0, 0); unused slots are 0."""
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
     drawn[..., 2:] = np.maximum(drawn[..., 2:], drawn[..., :2])  # no negative sides in slivers
     there = (rooms != PAD)[..., None]
@@ -283,10 +278,8 @@ class Cells:
 
     @classmethod
     def of(cls, rooms: Ints, boxes: Array) -> Cells:
-        """Cut rooms Int[P, N] with boxes Float[P, N, 4] into cells.
-
-        A cell belongs to the smallest box around it; the living room (0) comes last.
-        """
+        """Cut rooms Int[P, N] with boxes Float[P, N, 4] into cells. A cell belongs to the smallest
+        box around it; the living room (0) comes last."""
         num, n = rooms.shape
         # absent rooms get the living room's box, which adds no new edges
         there = (rooms != PAD)[..., None]

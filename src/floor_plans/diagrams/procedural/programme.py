@@ -213,21 +213,16 @@ _PLACING_ORDER = np.array([1, 3, 4, 6, 2, 5, 0, 7])
 
 @dataclass(frozen=True)
 class Sites:
-    """Rooms in each slot: ``hosts`` and ``guests`` Int[P, 4 S], indices of rooms or -1.
-
-    A guest shares the slot of a host; a slot without a host has no guest.
-    """
+    """Rooms in each slot: ``hosts`` and ``guests`` Int[P, 4 S], indices of rooms or -1. A guest
+    shares the slot of a host; a slot without a host has no guest."""
 
     hosts: NDArray[np.int64]
     guests: NDArray[np.int64]
 
 
 def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
-    """Sample a slot of the ``ring`` for every room but the living room.
-
-    ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them. ``ring`` has at least two slots
-    per room.
-    """
+    """Sample a slot of the ``ring`` for every room but the living room. ``rooms``: Int[P, n_max] as
+    ``sample_programmes`` returns them. ``ring`` has at least two slots per room."""
     num, num_slots = len(rooms), ring.num_slots
     plans = np.arange(num)
     # room 0 is the living room, without a slot
