@@ -12,17 +12,16 @@ from brief_examples import BRIEFS, VOCAB, all_diagrams
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main
 from floor_plans import BubbleDiagram, decode, generate_plans, read_diagrams, write_diagrams
-from floor_plans.briefs import method_scores as matching
+from floor_plans.briefs import evaluating
 from floor_plans.briefs.answering import Answer
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.method_scores import Matches, MethodScores
+from floor_plans.briefs.evaluating import Matching, method_scores
 from floor_plans.briefs.particles import SoftGuidance
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics, data_coverage
+from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from floor_plans.diagrams.vocabulary import DIRECTIONS
-from floor_plans.learning.build import RealDiagrams
 from tabulated_diagrams import tabulated_mdlm
 
 COMMON = "rooms:\n  Balcony: at most 1\n"
@@ -56,7 +55,7 @@ def evaluate(model, brief, *words):
 
 @pytest.mark.slow
 def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
-    monkeypatch.setattr(matching, "ENOUGH", 5)
+    monkeypatch.setattr(evaluating, "ENOUGH", 5)
     found = evaluate(
         model, RARE, "num_samples=12", "method=smc", "particles=64", "rejection_calls=2000"
     )
@@ -86,12 +85,7 @@ def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
     for method in (particles, soft):
         assert set(DISTANCES) <= set(method["metrics"])
         assert method["floor_sizes"]["num_samples"] == 12
-        assert set(method["coverage"]) == {"train", "held_out"}
-        ceiling = method["coverage"]["train"]["coverage_ceiling"]
-        assert 0 <= method["coverage"]["train"]["coverage"] <= 1
-        assert 0 < ceiling < 1
     assert found["num_reference"] == held_out["num_met"]
-    assert 0 <= found["coverage_train_by_held_out"] < ceiling
     said = capsys.readouterr()
     for words in ("share that meets the brief", "what came back", "soft guidance", "node_tv"):
         assert words in said.out
@@ -126,12 +120,11 @@ def test_a_brief_that_no_data_meet_leaves_the_shares(model):
     assert found["reference"] is None
     assert found["num_reference"] == 0
     for method in found["methods"].values():
-        assert method["coverage"] == method["metrics"] == {}
+        assert method["metrics"] == {}
         assert "floors" not in method
     assert found["methods"]["smc"]["num_met"] == 4
     table = Path("evaluation/table.md").read_text()
     assert "No data meet the brief" in table
-    assert "coverage_train" not in table
 
 
 @pytest.mark.slow
@@ -201,35 +194,21 @@ def world():
 
 
 def measured(brief: Brief, data: list[BubbleDiagram], diagrams: list[BubbleDiagram]):
-    matches = Matches.of(brief, RealDiagrams("data", data, data, data, len(data)), DIRECTIONS)
+    matches = Matching.of(brief, "data", data)
     answer = Answer(diagrams, {"network_calls_per_sample": 6.0, "exact": False})
     verdicts = [not brief.unmet(diagram) for diagram in diagrams]
-    return matches, MethodScores.of("method", answer, verdicts, matches, DIRECTIONS, None)
+    return matches, method_scores(answer, verdicts, DiagramSet(matches.diagrams, DIRECTIONS))
 
 
-@pytest.mark.parametrize("name", ["exactly one kitchen", "some to a side", "named", "connected"])
-def test_samples_of_the_conditional_itself_reach_the_ceiling(name, world):
-    """Coverage of a small world by exact samples, against the expected one, which is a sum."""
+def test_samples_of_the_conditional_are_compared_with_data_that_meet_it(world):
     *_, data = world
-    brief = BRIEFS[name]
+    brief = BRIEFS["some to a side"]
     met = [diagram for diagram in data if not brief.unmet(diagram)]
-    num, draws = 60, 40
-    whole = DiagramSet(met)
-    ratios = []
-    for seed in range(draws):
-        chosen = torch.randint(len(met), (num,), generator=make_generator(seed)).numpy()
-        ratios.append(data_coverage(whole.select(chosen), whole, num)["coverage_ratio"])
-    error = torch.tensor(ratios).std() / draws**0.5
-    assert abs(torch.tensor(ratios).mean() - 1) < 4 * error + 1e-9
-    matches, scores = measured(brief, data, [met[k] for k in chosen])
-    assert matches.held_out.diagrams == met
-    assert scores.coverage["train"]["coverage_ratio"] == ratios[-1]
-    keys = whole.canonical_keys.tolist()
-    shares = [keys.count(key) / len(keys) for key in set(keys)]
-    ceiling = sum(share * (1 - (1 - share) ** num) for share in shares)
-    assert scores.coverage["train"]["coverage_ceiling"] == pytest.approx(ceiling)
-    assert scores.share_met == 1
-    assert scores.metrics == pytest.approx(bubble_metrics([met[k] for k in chosen], met))
+    chosen = [met[k] for k in torch.randint(len(met), (60,), generator=make_generator(0)).tolist()]
+    matches, scores = measured(brief, data, chosen)
+    assert matches.diagrams == met
+    assert (scores["share_met"], scores["share_met_standard_error"]) == (1, pytest.approx(0, abs=1))
+    assert scores["metrics"] == pytest.approx(bubble_metrics(chosen, met))
 
 
 @pytest.mark.parametrize("name", ["exactly one kitchen", "some to a side", "named", "connected"])
@@ -244,9 +223,6 @@ def test_soft_guidance_breaks_a_brief_and_that_is_counted(name, world):
     _, scores = measured(brief, data, drawn)
     broken = sum(bool(brief.unmet(diagram)) for diagram in drawn)
     assert 0 < broken < num
-    assert scores.num_met == num - broken
-    assert scores.share_met > float((prob * constraint.met(rows)).sum())
-    assert scores.as_dict()["network_calls_per_met"] == pytest.approx(6 * num / (num - broken))
-    kept = [diagram for diagram in drawn if not brief.unmet(diagram)]
-    coverage = scores.coverage["train"]["coverage"]  # what breaks the brief covers nothing
-    assert measured(brief, data, kept)[1].coverage["train"]["coverage"] == coverage
+    assert scores["num_met"] == num - broken
+    assert scores["share_met"] > float((prob * constraint.met(rows)).sum())
+    assert scores["network_calls_per_met"] == pytest.approx(6 * num / (num - broken))

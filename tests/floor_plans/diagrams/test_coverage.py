@@ -1,7 +1,5 @@
 """Modes, diversity and novelty, by hand and up to relabelling."""
 
-from itertools import combinations, product
-
 import networkx
 import numpy as np
 import pytest
@@ -10,12 +8,7 @@ from hypothesis import given, settings
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet, KernelPoints, squared_mmd
-from floor_plans.diagrams.metrics.diagrams import (
-    coverage_by_others,
-    coverage_metrics,
-    data_coverage,
-    graph_mmd,
-)
+from floor_plans.diagrams.metrics.diagrams import coverage_metrics, graph_mmd
 
 LIVING_KITCHEN = diagram("LivingRoom Kitchen", (0, 1, "left-of"))
 KITCHEN_LIVING = diagram("Kitchen LivingRoom", (0, 1, "right-of"))  # the same diagram
@@ -81,48 +74,6 @@ def test_keys_agree_with_the_diagrams_own(diagrams):
     fast = DiagramSet(both).canonical_keys.tolist()
     assert len(set(slow)) == len(set(fast)) == len(set(zip(slow, fast, strict=True)))
     assert novelty(diagrams, shuffled(diagrams, seed=2)) == 0.0
-
-
-WEIGHED = [LIVING_KITCHEN, KITCHEN_LIVING, LIVING_KITCHEN, OPPOSITE, TWO_BATHS, TWO_BATHS]
-"""Three different diagrams: of shares 1/2, 1/6 and 1/3."""
-
-
-def weight_of(samples):
-    return data_coverage(samples, WEIGHED, len(samples))["coverage"]
-
-
-def test_coverage_of_data_weighs_what_they_repeat():
-    assert weight_of([OPPOSITE]) == pytest.approx(1 / 6)
-    assert weight_of([KITCHEN_LIVING] * 5) == pytest.approx(1 / 2)
-    assert weight_of([TWO_BATHS.relabelled([2, 1, 0]), OPPOSITE]) == pytest.approx(1 / 2)
-    assert weight_of([SOUND]) == 0
-    assert weight_of(WEIGHED) == pytest.approx(1)
-    assert data_coverage(None, WEIGHED, 0) == {
-        "coverage": 0.0,
-        "coverage_ceiling": 0.0,
-        "coverage_ratio": 0.0,
-    }
-
-
-@pytest.mark.parametrize("num", [1, 2, 3])
-def test_the_ceiling_is_the_mean_coverage_of_all_draws_from_the_data(num):
-    draws = [list(drawn) for drawn in product(WEIGHED, repeat=num)]
-    found = data_coverage(draws[0], WEIGHED, num)
-    assert found["coverage_ceiling"] == pytest.approx(sum(map(weight_of, draws)) / len(draws))
-    assert found["coverage_ratio"] == pytest.approx(weight_of(draws[0]) / found["coverage_ceiling"])
-
-
-@pytest.mark.parametrize("num", [1, 2, 3, 5])
-def test_coverage_by_others_is_the_mean_of_all_choices(num):
-    others = [KITCHEN_LIVING, LIVING_KITCHEN, OPPOSITE, SOUND, BubbleDiagram((5,), ())]
-    choices = [list(chosen) for chosen in combinations(others, num)]
-    expected = sum(map(weight_of, choices)) / len(choices)
-    assert coverage_by_others(others, WEIGHED, num) == pytest.approx(expected)
-
-
-def test_more_others_than_there_are_cannot_cover():
-    with pytest.raises(ValueError, match="7 of 6"):
-        coverage_by_others(WEIGHED, WEIGHED, 7)
 
 
 def as_networkx(diagram):

@@ -9,7 +9,6 @@ the sizes of both sets.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -305,45 +304,3 @@ def coverage_metrics(
         known = DiagramSet.of(training, real.vocabulary).canonical_key_set
         found["novelty"] = sum(k not in known for k in drawn.canonical_keys.tolist()) / len(drawn)
     return found
-
-
-def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[str, float]:
-    """Share of the data that ``num`` samples contain, by weight and up to relabelling.
-
-    Let w_k be the frequency of diagram k in the data. ``coverage``: sum of w_k over the diagrams
-    among the samples. ``coverage_ceiling``: its mean for ``num`` diagrams sampled from the data,
-    sum_k w_k (1 - (1 - w_k)^num). ``coverage_ratio``: coverage / coverage_ceiling.
-    """
-    real = DiagramSet.of(data)
-    # frequencies of the distinct diagrams of the data
-    keys, counts = np.unique(real.canonical_keys, return_counts=True)
-    weights = counts / len(real)
-    drawn = frozenset[bytes]()
-    if samples is not None and len(samples):
-        drawn = DiagramSet.of(samples, real.vocabulary).canonical_key_set
-    covered = float(weights[[key in drawn for key in keys]].sum())
-    ceiling = float(weights @ (1 - (1 - weights) ** num))
-    return {
-        "coverage": covered,
-        "coverage_ceiling": ceiling,
-        "coverage_ratio": covered / ceiling if ceiling else 0.0,
-    }
-
-
-def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
-    """Mean ``coverage`` of the data by ``num`` diagrams of ``others``, chosen without replacement.
-
-    It is the sum of w_k times the chance that one of the c_k copies of diagram k is chosen.
-
-    Raises ``ValueError`` for fewer than ``num`` diagrams in ``others``.
-    """
-    real = DiagramSet.of(data)
-    pool = DiagramSet.of(others, real.vocabulary)
-    if len(pool) < num:
-        raise ValueError(f"{num} of {len(pool)} diagrams: expected at most as many as there are")
-    # number of copies of each diagram of the data in the pool
-    copies = Counter(pool.canonical_keys.tolist())
-    c = np.array([copies[key] for key in real.canonical_keys.tolist()])
-    left = len(pool) - num - np.arange(c.max(initial=0))  # places for each further copy
-    none = np.cumprod([1.0, *(left.clip(min=0) / (len(pool) - np.arange(len(left))))])
-    return float((1 - none[c]).mean())
