@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from functools import partial
+from typing import Annotated, Any, cast
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.many_ids import AT_ONCE
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_prob_at, sample_categorical, uniform_draws
+from discrete_diffusion.categorical import log_prob_at, pick, sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Count, NotNegative, OneOf
 from discrete_diffusion.sampling.base import Exactness
 from discrete_diffusion.sampling.partial_samples import (
@@ -46,8 +48,18 @@ Arguments: log_d0 Float[N, V], log D at N masked positions; the tokens Int[N] sa
 unless the score is one of ``READ_TOKENS``); a generator."""
 READ_TOKENS = ("confidence",)
 """Scores that read sampled tokens, not only the distributions."""
+_FIRST = 4
+"""Positions whose entropies are read first; then twice as many, and so on."""
+_BLIND = ("left-to-right", "random")
+"""Scores that do not read the distributions."""
 ONE_PATH = tuple(name for name in SCORES if name not in (*READ_TOKENS, "random"))
 """Scores with which the visible tokens decide the next position: one path to each sample."""
+
+
+ReadRows = Callable[[Any], Tensor]
+"""log D by an index of rows, Float[n, V]; see ``TokenSampler.lazy_log_d0``."""
+EntropyAt = Callable[[Tensor], Tensor]
+"""Entropies of D before narrowing, nats, by position: Int[R, K] -> Float64[R, K], 0 if no MASK."""
 
 
 @dataclass(kw_only=True)
@@ -80,14 +92,13 @@ class Unmasking(TokenSampler):
 
     @abstractmethod
     def number(
-        self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         """Number of tokens to reveal, Int[R, 1], at least 1 for a sample with MASKs left.
 
-        ``log_d0``: Float[N, V], log D before narrowing, at the N MASKs ``here`` Bool[R, L] of the
-        block, or at all R L positions. ``order``: Int[R, L], positions by score, these MASKs first.
-        ``num``: Int[R, 1], number of MASKs of the block at the start. ``steps``: number of calls
-        requested, or None.
+        ``entropy``: see ``EntropyAt``. ``here``: Bool[R, L], MASKs of the block. ``order``:
+        Int[R, L], positions by score, these MASKs first. ``num``: Int[R, 1], number of MASKs of the
+        block at the start. ``steps``: number of calls requested, or None.
         """
 
     def score(
@@ -118,22 +129,22 @@ class Unmasking(TokenSampler):
             rows = waiting.any(dim=1).nonzero().squeeze(1)
             if rows.numel() == 0:
                 return
-            # D at their N MASKs, as the network gives it and as it is sampled from
+            # D at their N MASKs, of which an order may read few
             here = waiting[rows]
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
-            raw_d0 = self.log_d0(samples, rows, t, here=here)
+            read = self.lazy_log_d0(samples, rows, t, here)
             support = narrowed_support(samples, rows, here)
-            log_d0, log_kept = self.adjusted(raw_d0, support)  # (N, V), (N,)
-            wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
+            score, *sampled = self._scores(samples, read, support, here)
             # reveal those that come first
-            chosen, tokens = self._choose(samples, log_d0, wide_d0, here, num[rows])
-            picked = chosen[here]  # (N,)
+            entropy = partial(self._entropy_at, samples=samples, read=read, here=here)
+            chosen = self._choose(samples, score, entropy, here, num[rows])
+            picked = chosen[here].nonzero().squeeze(1)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
-            if tokens is None:
-                self.sample_at(samples, reveal, raw_d0[picked])
+            if sampled:
+                samples.write(reveal, *(each[picked] for each in sampled))
             else:
-                samples.write(reveal, tokens[picked], log_kept[picked])
+                self.sample_at(samples, reveal, read(picked))
             samples.record()
 
     def _fill_all(self, samples: PartialSamples, block: Block) -> None:
@@ -143,22 +154,25 @@ class Unmasking(TokenSampler):
         """
         num = block.free.sum(dim=1, keepdim=True).clamp(min=1)
         legal = samples.algorithm.layout.support
-        support = None if samples.support is None else legal & samples.support
+        support = None if samples.support is None else (legal & samples.support).flatten(0, 1)
         for counts in self.turns(samples, block):
             # D at all positions
             masked = samples.masked
             here = masked & block.free
             t = time_of_masked_share(samples.algorithm, masked, block.real)
-            raw_d0 = self._log_d0_of_all(samples, here.any(dim=1), t)  # (B, L, V)
+            raw_d0 = self._log_d0_of_all(samples, here.any(dim=1), t).flatten(0, 1)  # (B L, V)
             log_d0, log_kept = self.adjusted(raw_d0, support)
             wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
+            reads = self.order in READ_TOKENS
+            tokens = sample_categorical(log_d0, samples.generator) if reads else None
+            score = self.score(log_d0, tokens, here, samples.generator)
             # reveal the MASKs that come first
-            cells, wide = log_d0.flatten(0, 1), wide_d0.flatten(0, 1)
-            chosen, tokens = self._choose(samples, cells, wide, here, num)
+            entropy = partial(_entropy_of_all, log_d0=wide_d0, here=here)
+            chosen = self._choose(samples, score, entropy, here, num)
             if tokens is None:
-                self._sample_grid(samples, chosen, raw_d0, counts)
+                self._sample_grid(samples, chosen, raw_d0.view(*here.shape, -1), counts)
             else:
-                samples.write_grid(chosen, tokens.view_as(here), log_kept)
+                samples.write_grid(chosen, tokens.view_as(here), log_kept.view_as(here))
             samples.record()
 
     def turns(self, samples: PartialSamples, block: Block) -> Iterator[Tensor | None]:
@@ -173,22 +187,51 @@ class Unmasking(TokenSampler):
             if call < most and not bool((samples.masked & block.free).any()):
                 return
 
-    def _choose(
-        self, samples: PartialSamples, log_d0: Tensor, wide_d0: Tensor, here: Tensor, num: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
-        """Choose the MASKs to reveal next among ``here`` Bool[R, L].
+    def _scores(
+        self, samples: PartialSamples, read: ReadRows, support: Tensor | None, here: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Score the N MASKs ``here`` Bool[R, L], with log D of some of them at a time in memory.
 
-        ``log_d0``: Float[N, V] at N positions, these MASKs or all; ``wide_d0``: the same before
-        narrowing. Returns the choice Bool[R, L], and the tokens Int[N] sampled from D, if the order
-        reads tokens.
+        ``support``: Bool[N, V], or None. Returns scores Float[N]; if the order reads tokens, also
+        tokens Int[N] sampled from D, and the log of the mass that narrowing kept, Float[N].
         """
-        reads = self.order in READ_TOKENS
-        tokens = sample_categorical(log_d0, samples.generator) if reads else None
-        # MASKs by score, and how many of them
-        score = on_grid(self.score(log_d0, tokens, here, samples.generator), here, -torch.inf)
-        order = score.argsort(dim=1, descending=True, stable=True)
-        number = self.number(wide_d0, here, order, num, samples.steps)
-        return (order.argsort(dim=1) < number) & here, tokens
+        num, generator, reads = int(here.sum()), samples.generator, self.order in READ_TOKENS
+        if not isinstance(self.order, str) or self.order in _BLIND:
+            return (self.score(torch.zeros(num, 1, device=here.device), None, here, generator),)
+        u = uniform_draws((num if reads else 0,), generator, here.device)
+        found = []
+        for part in torch.arange(num, device=here.device).split(_rows_at_once(samples)):
+            log_d0, log_kept = self.adjusted(read(part), None if support is None else support[part])
+            tokens = pick(log_d0, u[part]) if reads else None
+            score = self.score(log_d0, tokens, here, generator)
+            found.append((score,) if tokens is None else (score, tokens, log_kept))
+        return tuple(map(torch.cat, zip(*found, strict=True)))
+
+    def _entropy_at(
+        self, place: Tensor, samples: PartialSamples, read: ReadRows, here: Tensor
+    ) -> Tensor:
+        """``EntropyAt`` that reads no other position; arguments as for ``_scores``."""
+        masks, row = here.gather(1, place), (here.flatten().cumsum(dim=0) - 1).view_as(here)
+        parts = row.gather(1, place)[masks].split(_rows_at_once(samples))
+        entropy = [entropy_of(self.adjusted(read(part), None)[0]) for part in parts]
+        return on_grid(torch.cat(entropy), masks, 0.0)
+
+    def _choose(
+        self, samples: PartialSamples, score: Tensor, entropy: EntropyAt, here: Tensor, num: Tensor
+    ) -> Tensor:
+        """Choose the MASKs to reveal next among ``here``, by scores Float[N or R L]: Bool[R, L]."""
+        order = on_grid(score, here, -torch.inf).argsort(dim=1, descending=True, stable=True)
+        number = self.number(entropy, here, order, num, samples.steps)
+        return (order.argsort(dim=1) < number) & here
+
+
+def _entropy_of_all(place: Tensor, log_d0: Tensor, here: Tensor) -> Tensor:
+    """``EntropyAt`` of log D Float[R L, V], with no shape that depends on ``here`` Bool[R, L]."""
+    return on_grid(entropy_of(log_d0), here, 0.0).gather(1, place)
+
+
+def _rows_at_once(samples: PartialSamples) -> int:
+    return max(1, AT_ONCE // samples.algorithm.layout.vocab_size)
 
 
 def narrowed_support(samples: PartialSamples, rows: Tensor, here: Tensor) -> Tensor | None:
@@ -252,7 +295,7 @@ class EvenUnmasking(Unmasking):
         yield from tokens_by_call(num, number_of_calls(self.tokens_per_call, samples.steps, num))
 
     def number(
-        self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         # tokens up to the end of this call, less those revealed before
         calls = number_of_calls(self.tokens_per_call, steps, num)
@@ -346,11 +389,16 @@ class EntropyBounded(Unmasking):
         return self.entropy_budget > 0 and num > 1  # budget 0 joins tokens that are certain
 
     def number(
-        self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        # entropies of the positions, first to last
-        entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
-        lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
-        # a sum of float32 entropies is rounded; NaN is not beyond: all come at once
-        beyond = lost > self.entropy_budget + 1e-6
-        return (~beyond).sum(dim=1, keepdim=True)
+        # entropies of the positions, first to last, until no sample takes more
+        length, nats = order.shape[1], order[:, :0].double()
+        first = _FIRST if order.device.type == "cpu" else length
+        while True:
+            start = nats.shape[1]
+            nats = torch.cat([nats, entropy(order[:, start : 2 * start + first])], dim=1)
+            lost = nats.cumsum(dim=1) - nats.cummax(dim=1).values
+            # a sum of float32 entropies is rounded; NaN is not beyond: all come at once
+            beyond = lost > self.entropy_budget + 1e-6
+            if nats.shape[1] == length or bool(beyond[:, -1].all()):
+                return (~beyond).sum(dim=1, keepdim=True)
