@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.hub import read_pretrained, transformers_library
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.models.calling import pack_columns
 from discrete_diffusion.runtime.package import install_command
 
 _LEAST_SHARE = 0.9
@@ -80,17 +82,23 @@ class TransformersBackbone(nn.Module):
 
     def forward(self, x_t: Tensor, *, states: bool = False) -> Tensor:
         """x_t Int[B, L] -> logits Float[B, L, V]; with ``states`` the input of ``head``, Float[B,
-        L, D]."""
+        L, D].
+
+        On a CPU, columns at the end that are PAD in all samples are left out. Training computes
+        them, as their dropout is sampled with that of the others."""
+        length = x_t.shape[1]
+        if self.pad_id is not None and not self.training and x_t.device.type == "cpu":
+            x_t = x_t[:, : pack_columns(x_t != self.pad_id).kept[-1] + 1]
         output = self._output(x_t)
         if self.shift:
             output = torch.cat([output[:, :1], output[:, :-1]], dim=1)
-        if states:
-            return output
-        # logits, none for PAD
-        logits = output if self.head is None else self.head(output)
-        if self.pad_id is not None:
-            logits[..., self.pad_id] = neg_inf(logits.dtype)
-        return logits
+        if not states and self.head is not None:
+            output = self.head(output)
+        output = F.pad(output, (0, 0, 0, length - output.shape[1]))
+        # no logit for PAD
+        if self.pad_id is not None and not states:
+            output[..., self.pad_id] = neg_inf(output.dtype)
+        return output
 
     def _output(self, x_t: Tensor) -> Tensor:
         # a sample of nothing but PAD sees all of it: a softmax over no keys is undefined

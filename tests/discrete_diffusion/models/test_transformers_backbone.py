@@ -138,6 +138,21 @@ def test_pad_is_neither_attended_nor_predicted(kind, tmp_path, make_config):
     torch.testing.assert_close(backbone(x)[:2][x[:2] < NUM_IDS], logits[:2][x[:2] < NUM_IDS])
 
 
+def test_columns_at_the_end_that_are_pad_in_all_samples_are_left_out(kind, tmp_path, make_config):
+    backbone, x, widths = made(make_config, path=save(kind, tmp_path)), ids(), []
+    x[:, 5:], x[1, 3:] = TEXT["pad_id"], TEXT["pad_id"]
+    backbone.network.register_forward_pre_hook(
+        lambda module, args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    few = backbone(x)
+    backbone.train()
+    for part in backbone.modules():
+        part.p = 0.0  # of dropout
+    torch.testing.assert_close(few[:, :5], backbone(x)[:, :5], atol=1e-5, rtol=0)
+    assert widths == [5, LENGTH]
+    assert few.shape == (3, LENGTH, NUM_IDS + 2)
+
+
 def words_of(*more: str) -> list[str]:
     data = [f"data.{key}={TEXT[key]}" for key in ("length", "vocab_size", "mask_id")]
     return ["data=text", "data.token_unit=ids", *data, "algo.backbone=transformers", *more]
