@@ -93,6 +93,17 @@ def test_a_table_of_what_is_measured():
     ]
 
 
+def test_a_table_of_calls_of_samplers():
+    found = vocabulary.measured_samples(Namespace(**SIZES), "dit_tiny")
+    assert all(one["tokens_per_call"] >= 1 for one in found.values())
+    results = {**SIZES, "threads": 1, "samplers": {"dit_tiny": found}}
+    (text,) = vocabulary.sections(Record("vocabulary_samples", "c", 0, "h", results)).values()
+    assert [row.split(" |")[0] for row in text.splitlines()[-2:]] == [
+        "| dit_tiny, entropy-bounded, order=entropy",
+        "| dit_tiny, confidence",
+    ]
+
+
 GIVEN = Namespace(
     device="cpu",
     model="dit_base",

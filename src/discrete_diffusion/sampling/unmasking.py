@@ -134,8 +134,7 @@ class Unmasking(TokenSampler):
             here = waiting[rows]
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
             read = self.lazy_log_d0(samples, rows, t, here)
-            support = narrowed_support(samples, rows, here)
-            score, *sampled = self._scores(samples, read, support, here)
+            score, *sampled = self._scores(samples, rows, read, here)
             # reveal those that come first
             entropy = partial(self._entropy_at, samples=samples, read=read, here=here)
             chosen = self._choose(samples, score, entropy, here, num[rows])
@@ -189,16 +188,18 @@ class Unmasking(TokenSampler):
                 return
 
     def _scores(
-        self, samples: PartialSamples, read: ReadRows, support: Tensor | None, here: Tensor
+        self, samples: PartialSamples, rows: Tensor, read: ReadRows, here: Tensor
     ) -> tuple[Tensor, ...]:
-        """Score the N MASKs ``here`` Bool[R, L], with log D of some of them at a time in memory.
+        """Score the N MASKs ``here`` Bool[R, L] of the samples ``rows`` Int[R]; keep log D of some
+        of the MASKs at a time in memory.
 
-        ``support``: Bool[N, V], or None. Returns scores Float[N]; if the order reads tokens, also
-        tokens Int[N] sampled from D, and the log of the mass that narrowing kept, Float[N].
+        Returns scores Float[N]; if the order reads tokens, also tokens Int[N] sampled from D, and
+        the log of the mass that narrowing kept, Float[N].
         """
         num, generator, reads = int(here.sum()), samples.generator, self.order in READ_TOKENS
         if not isinstance(self.order, str) or self.order in _BLIND:
             return (self.score(torch.zeros(num, 1, device=here.device), None, here, generator),)
+        support = narrowed_support(samples, rows, here)
         u = uniform_draws((num if reads else 0,), generator, here.device)
         found = []
         for part in torch.arange(num, device=here.device).split(_rows_at_once(samples)):
