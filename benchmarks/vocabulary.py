@@ -270,7 +270,7 @@ def main() -> None:
     given = options()
     torch.set_num_threads(given.threads)
     record = f"vocabulary_{given.name}" if given.name else "vocabulary"
-    left_out = ("quick", "algorithms", "name", "samples")
+    left_out = ("quick", "algorithms", "name", "samples", *["batch_size"] * given.samples)
     results = {k: v for k, v in vars(given).items() if k not in left_out}
     of, names = ("samplers", list(SIZES)) if given.samples else ("algorithms", given.algorithms)
     results[of] = {}
