@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0  # heights in metres
 _LEAF, _GLASS = 0.05, 0.06  # thickness of a door's leaf and of a window in its frame, metres
-_THROUGH = 0.05  # metres that the solid of an opening extends beyond its wall
 _SLAB = 0.2  # thickness of the slabs below and above the storey, metres
 _SHORTEST = 0.02  # least length of a line that is the border of a space, metres
 
@@ -162,7 +161,8 @@ class _Building:
     def _wall(self, name: str, piece: Polygon) -> None:
         """Add a piece of wall, whose x-axis is along it."""
         x0, y0, x1, y1 = piece.bounds
-        frame = Frame(x0, y0) if x1 - x0 >= y1 - y0 else Frame(x1, y0, 0.0, 1.0)
+        is_level = x1 - x0 >= y1 - y0
+        frame = Frame(complex(x0, y0)) if is_level else Frame(complex(x1, y0), 1j)
         height = self.style.storey
         wall = self._element("IfcWall", name, frame, [piece], height, PredefinedType="SOLIDWALL")
         is_outer = bool(piece.distance(flip_y(self.shapes.shell).boundary) < SPECK)
@@ -210,13 +210,8 @@ class _Building:
         """Add project, site, building and storey, each part of the one before."""
         model = self.model
         # the project, with its units
-        project = model.add(
-            "IfcProject",
-            "project",
-            Name=name,
-            RepresentationContexts=[model.world],
-            UnitsInContext=model.units(),
-        )
+        project = model.add("IfcProject", "project", Name=name, UnitsInContext=model.units())
+        project.RepresentationContexts = [model.world]
         # site, building and storey, one in another
         above, placement = project, None
         for kind, own in (("IfcSite", "Site"), ("IfcBuilding", name), ("IfcBuildingStorey", "0")):
@@ -284,43 +279,6 @@ class _Building:
         self.model.quantities(space, "Qto_SpaceBaseQuantities", quantities)
         return space, parts
 
-    def _openings(
-        self, name: str, space: Polygon, frame: Frame, height: float
-    ) -> list[tuple[Polygon, Any]]:
-        """Add an opening to each piece of wall that ``space`` crosses; return them with the parts
-        of walls that they cut out, the largest first."""
-        from shapely import Polygon, box
-
-        found = []
-        for wall, piece in self.walls:
-            # pieces of wall that the space crosses
-            cut = piece.intersection(space)
-            if cut.area < SPECK:
-                continue
-            # the opening in the frame of the door or window
-            local = frame.local(cut.envelope.exterior.coords)
-            (low, high), (near, far) = ((min(side), max(side)) for side in zip(*local, strict=True))
-            corners = box(low, near - _THROUGH, high, far + _THROUGH).exterior.coords
-            own = f"{name}, wall {wall.Name}"
-            opening = self._element(
-                "IfcOpeningElement",
-                own,
-                frame,
-                [Polygon(frame.on_storey(corners))],
-                height,
-                within=wall.ObjectPlacement,
-                PredefinedType="OPENING",
-            )
-            # void the wall
-            self.model.add(
-                "IfcRelVoidsElement",
-                own,
-                RelatingBuildingElement=wall,
-                RelatedOpeningElement=opening,
-            )
-            found.append((cut, opening))
-        return sorted(found, key=lambda each: -each[0].area)
-
     def _door(self, number: str, door: Door, swing: Swing | None) -> None:
         """Add a door. In the frame of its opening it opens towards y, hinged to the left or
         right."""
@@ -356,28 +314,41 @@ class _Building:
         from shapely import LineString
 
         line, (foot, height) = LineString(ends), heights
-        # a frame along the opening
         frame = Frame.along(*ends, foot)
-        (cut, opening), *_ = self._openings(name, space, frame, height) or [(space, None)]
-        thickness = _LEAF if kind == "IfcDoor" else _GLASS
+        # an opening in each wall that the space crosses, the one with the largest cut first
+        cuts = [(piece.intersection(space), wall) for wall, piece in self.walls]
+        cuts = sorted((c for c in cuts if c[0].area >= SPECK), key=lambda c: -c[0].area)
+        openings = []
+        for _, wall in cuts:
+            own, place = f"{name}, wall {wall.Name}", wall.ObjectPlacement
+            made = self._element(
+                "IfcOpeningElement",
+                own,
+                frame,
+                [space],
+                height,
+                within=place,
+                PredefinedType="OPENING",
+            )
+            voids = self.model.add("IfcRelVoidsElement", own)
+            voids.RelatingBuildingElement, voids.RelatedOpeningElement = wall, made
+            openings.append(made)
         # the element stands in its opening, or else on the storey
+        thickness = _LEAF if kind == "IfcDoor" else _GLASS
         made = self._element(
             kind,
             name,
             frame,
             [line.buffer(thickness / 2, cap_style="flat")],
             height,
-            within=(opening or self.storey).ObjectPlacement,
+            within=(*openings, self.storey)[0].ObjectPlacement,
             OverallHeight=height,
             OverallWidth=line.length,
         )
-        if opening is not None:
-            self.model.add(
-                "IfcRelFillsElement",
-                name,
-                RelatingOpeningElement=opening,
-                RelatedBuildingElement=made,
-            )
+        if openings:
+            fills = self.model.add("IfcRelFillsElement", name)
+            fills.RelatingOpeningElement, fills.RelatedBuildingElement = openings[0], made
         self.elements.append(made)
+        cut = cuts[0][0] if cuts else space
         self.bounds.append(_Bound(made, cut, foot, height, is_outer))
         return made

@@ -24,39 +24,23 @@ _PRECISION = 1e-6  # precision of coordinates, metres
 
 @dataclass(frozen=True)
 class Frame:
-    """Place on the storey: origin in metres, y upwards, direction of its x-axis, and height."""
+    """Place on the storey, y upwards: origin in metres and direction of its x-axis as x + iy, and
+    height."""
 
-    x: float = 0.0
-    y: float = 0.0
-    ux: float = 1.0
-    uy: float = 0.0
+    origin: complex = 0j
+    axis: complex = 1 + 0j
     z: float = 0.0
 
     @classmethod
     def along(cls, start: Point, end: Point, z: float = 0.0) -> Frame:
         """Frame at ``start`` with its x-axis towards ``end``."""
-        length = math.dist(start, end)
-        return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
+        way = complex(*end) - complex(*start)
+        return cls(complex(*start), way / abs(way), z)
 
     def local(self, points: Iterable[Sequence[float]]) -> list[Point]:
         """Convert points of the storey to this frame."""
-        moved = [(point[0] - self.x, point[1] - self.y) for point in points]
-        return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
-
-    def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """Convert points of this frame to the storey; inverse of ``local``."""
-        return [
-            (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
-            for x, y in points
-        ]
-
-    def within(self, other: Frame) -> Frame:
-        """Return this frame relative to another frame."""
-        # origin and direction, seen from the other frame
-        (origin,) = other.local([(self.x, self.y)])
-        ux = self.ux * other.ux + self.uy * other.uy
-        uy = self.uy * other.ux - self.ux * other.uy
-        return Frame(*origin, ux, uy, self.z - other.z)
+        moved = [(complex(*point[:2]) - self.origin) / self.axis for point in points]
+        return [(point.real, point.imag) for point in moved]
 
 
 class IfcModel:
@@ -71,16 +55,11 @@ class IfcModel:
         self._ids = uuid.uuid5(_NAMESPACE, key)
         self._frames: dict[int, Frame] = {}
         self._layered: dict[str, Any] = {}
-        # shared points and directions
-        self._origin = self.new("IfcCartesianPoint", (0.0, 0.0, 0.0))
         self._up = self.new("IfcDirection", (0.0, 0.0, 1.0))
         # the coordinate system, and the one of bodies
+        origin = self.new("IfcAxis2Placement3D", self.new("IfcCartesianPoint", (0.0, 0.0, 0.0)))
         self.world = self.new(
-            "IfcGeometricRepresentationContext",
-            ContextType="Model",
-            CoordinateSpaceDimension=3,
-            Precision=_PRECISION,
-            WorldCoordinateSystem=self.new("IfcAxis2Placement3D", self._origin),
+            "IfcGeometricRepresentationContext", None, "Model", 3, _PRECISION, origin
         )
         if north is not None:
             turned = math.radians(north)
@@ -89,13 +68,9 @@ class IfcModel:
 
     def _subcontext(self, name: str, view: str) -> Any:
         """Add the context of representations called ``name``."""
-        return self.new(
-            "IfcGeometricRepresentationSubContext",
-            ContextIdentifier=name,
-            ContextType="Model",
-            ParentContext=self.world,
-            TargetView=view,
-        )
+        context = self.new("IfcGeometricRepresentationSubContext", name, "Model")
+        context.ParentContext, context.TargetView = self.world, view
+        return context
 
     def new(self, kind: str, *values: Any, **named: Any) -> Any:
         """Add an entity without an id."""
@@ -113,26 +88,19 @@ class IfcModel:
 
     def units(self) -> Any:
         """Add metres, square metres, cubic metres and radians."""
-        named = {
-            "LENGTHUNIT": "METRE",
-            "AREAUNIT": "SQUARE_METRE",
-            "VOLUMEUNIT": "CUBIC_METRE",
-            "PLANEANGLEUNIT": "RADIAN",
-        }
-        units = [self.new("IfcSIUnit", UnitType=kind, Name=name) for kind, name in named.items()]
+        names = ("METRE", "SQUARE_METRE", "CUBIC_METRE", "RADIAN")
+        kinds = ("LENGTHUNIT", "AREAUNIT", "VOLUMEUNIT", "PLANEANGLEUNIT")
+        named = zip(kinds, names, strict=True)
+        units = [self.new("IfcSIUnit", UnitType=kind, Name=name) for kind, name in named]
         return self.new("IfcUnitAssignment", units)
 
     def place(self, frame: Frame, parent: Any = None) -> Any:
         """Add the placement of ``frame``, relative to the placement ``parent``."""
-        outer = Frame() if parent is None else self._frames[parent.id()]
         # placements are relative to their parent
-        seen = frame.within(outer)
-        axes = self.new(
-            "IfcAxis2Placement3D",
-            self.new("IfcCartesianPoint", (seen.x, seen.y, seen.z)),
-            self._up,
-            self.new("IfcDirection", (seen.ux, seen.uy, 0.0)),
-        )
+        outer = Frame() if parent is None else self._frames[parent.id()]
+        axis = frame.axis / outer.axis
+        ((x, y),) = outer.local([(frame.origin.real, frame.origin.imag)])
+        axes = self._axes((x, y, frame.z - outer.z), (axis.real, axis.imag, 0.0), (0.0, 0.0, 1.0))
         placement = self.new("IfcLocalPlacement", parent, axes)
         self._frames[placement.id()] = frame
         return placement
@@ -176,23 +144,24 @@ class IfcModel:
         """Add the surface above a line of the storey from its ``foot``, ``height`` high."""
         from shapely import box
 
-        along = Frame.along(start, end)
-        sides = (along.ux, along.uy, 0.0), (along.uy, -along.ux, 0.0)
+        along = Frame.along(start, end).axis
+        sides = (along.real, along.imag, 0.0), (along.imag, -along.real, 0.0)
         return self._surface((*start, foot), *sides, box(0, 0, math.dist(start, end), height))
 
     def _surface(
         self, at: Sequence[float], x: Sequence[float], normal: Sequence[float], polygon: Polygon
     ) -> Any:
         """Add the surface over a polygon of the plane at ``at`` with this x-axis and normal."""
-        axes = self.new(
-            "IfcAxis2Placement3D",
-            self.new("IfcCartesianPoint", tuple(at)),
-            self.new("IfcDirection", tuple(normal)),
-            self.new("IfcDirection", tuple(x)),
-        )
+        plane = self.new("IfcPlane", self._axes(at, x, normal))
         outer, *holes = self._rings(Frame(), polygon)
-        surface = self.new("IfcCurveBoundedPlane", self.new("IfcPlane", axes), outer, holes)
+        surface = self.new("IfcCurveBoundedPlane", plane, outer, holes)
         return self.new("IfcConnectionSurfaceGeometry", surface)
+
+    def _axes(self, at: Sequence[float], x: Sequence[float], z: Sequence[float]) -> Any:
+        """Add a coordinate system at a point, with the directions of its x-axis and z-axis."""
+        point = self.new("IfcCartesianPoint", tuple(at))
+        x_axis, z_axis = (self.new("IfcDirection", tuple(way)) for way in (x, z))
+        return self.new("IfcAxis2Placement3D", point, z_axis, x_axis)
 
     def layers(self, of: Any, name: str, thickness: float) -> None:
         """Add the material of an entity: one layer, ``name`` and ``thickness`` metres."""
