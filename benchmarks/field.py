@@ -31,9 +31,8 @@ from floor_plans.diagrams.metrics.access import (
     wrong_pairs,
     wrong_typed_pairs,
 )
-from floor_plans.drawings.houseganpp import nearest_type
+from floor_plans.drawings.houseganpp import nearest_type, rlvr_of
 from floor_plans.drawings.realise_file import door_graph, relation_graphs
-from floor_plans.drawings.rlvr import rlvr_of
 from floor_plans.plans.floor_plan import FRONT_DOOR, FloorPlan
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.realising import realise

@@ -1,26 +1,51 @@
-"""House-GAN++ JSON: rooms and doors as nodes, with boxes and walls in pixels of 256 x 256.
+"""House-GAN++ and RLVR JSON, which share nine types of rooms and lack relations.
 
-``plan_files`` reads it. The format has nine types of rooms and no relations.
+House-GAN++, which ``plan_files`` reads, has rooms and doors as nodes, with boxes and walls in
+pixels of 256 x 256. RLVR, of a language model (ludolara/floor-plan-rlvr), has ``spaces``: rooms and
+doors as rings of corners in metres, y downwards.
 """
 
 from __future__ import annotations
 
 import json
+import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES
-from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES, with_master_bedroom
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    finite_number,
+    is_numbered_bedroom,
+    required_list,
+    room_code,
+    room_type_of,
+    strip_number,
+)
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, boxes_in_metres, metres_per
-from floor_plans.drawings.drawn_parts import Unrotate, angle_of, drawn_floors
-from floor_plans.drawings.drawn_plan import TURNED, drawn_floor, fill_notes, left_of_boxes
-from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, FloorPlan, rings_of
+from floor_plans.drawings.drawn_parts import (
+    EMBEDDED,
+    DrawnDoor,
+    DrawnRoom,
+    drawn_floors,
+    embedded_json,
+)
+from floor_plans.drawings.drawn_plan import (
+    Drawing,
+    check_installed,
+    drawn_floor,
+    fill_notes,
+    left_of_boxes,
+    scale_to_metres,
+)
+from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, Door, FloorPlan, rings_of
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -215,8 +240,8 @@ _DIGITS = 6  # decimals of a metre and of a pixel
 class Outlines:
     """Polygons enclosed by the walls of a plan.
 
-    ``boxes``: boxes of all nodes in pixels, rotated back. ``shapes``: polygons in metres; None if
-    the walls of a node enclose none inside its box. ``num_open``: number of walls of such nodes.
+    ``boxes``: boxes of all nodes in pixels. ``shapes``: polygons in metres; None if the walls of a
+    node enclose none inside its box. ``num_open``: number of walls of such nodes.
     ``notes``: oddities.
     """
 
@@ -256,8 +281,8 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Read the polygons of a House-GAN++ plan with these boxes, rotated back if need be. Without
-    shapely, or if ``edges`` and ``ed_rm`` do not match, there are none."""
+    """Read the polygons of a House-GAN++ plan with these boxes; none without shapely, and if
+    ``edges`` and ``ed_rm`` do not match."""
     nodes = data["ed_rm"]
     edges = data.get("edges", nodes)
     bare = Outlines(boxes, (None,) * len(boxes), len(edges) if isinstance(edges, list) else 1)
@@ -276,36 +301,12 @@ def read_outlines(
     # polygons, and notes on nodes without one
     shapes = [_enclosed_polygon(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
-    rooms = [k for k, door in enumerate(is_door) if not door]
     notes = tuple(
         Note(OPEN, f"room_type[{k}], of {len(walls[k])} edges")
-        for k in rooms
-        if walls[k] and shapes[k] is None
+        for k, door in enumerate(is_door)
+        if walls[k] and shapes[k] is None and not door
     )
-    found = Outlines(boxes, shapes, num_open, notes)
-    is_slanted = any(
-        side and side[0] != side[2] and side[1] != side[3] for sides in walls for side in sides
-    )
-    return _rotated_back(found, rooms) if is_slanted else found
-
-
-def _rotated_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
-    """Rotate a plan back if all its rooms have a polygon and are rotated by the same angle."""
-    floors = [shape for k in rooms if (shape := found.shapes[k]) is not None]
-    if not rooms or len(floors) < len(rooms) or not (angle := angle_of(floors)):
-        return found
-    # rotate outlines, and boxes of nodes without one
-    turn = Unrotate(floors, angle)
-    shapes = [
-        turn(_rectangle(box) if shape is None else shape)
-        for shape, box in zip(found.shapes, found.boxes, strict=True)
-    ]
-    note = Note(TURNED, f"by {abs(angle):.1f} degrees")
-    boxes = []
-    for shape in shapes:
-        x0, y0, x1, y1 = (round(side / _METRES, _DIGITS) for side in shape.bounds)
-        boxes.append((x0, y0, x1, y1))
-    return replace(found, boxes=boxes, shapes=shapes, notes=(note, *found.notes))
+    return Outlines(boxes, shapes, num_open, notes)
 
 
 def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
@@ -335,14 +336,7 @@ def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | N
     is_whole = abs(shape.length - lines.length * _METRES) <= TOLERANCE
     if shape.is_empty or not shape.is_valid or not is_whole:
         return None
-    return shape if _rectangle(box).buffer(TOLERANCE / 2).covers(shape) else None
-
-
-def _rectangle(box: Box) -> BaseGeometry:
-    """Box as a polygon in metres."""
-    import shapely
-
-    return _to_metres(shapely.box(*box))
+    return shape if _to_metres(shapely.box(*box)).buffer(TOLERANCE / 2).covers(shape) else None
 
 
 def _to_metres(shape: BaseGeometry) -> BaseGeometry:
@@ -350,3 +344,157 @@ def _to_metres(shape: BaseGeometry) -> BaseGeometry:
     import shapely
 
     return shapely.transform(shape, lambda corners: (corners * _METRES).round(_DIGITS) + 0.0)
+
+
+_NAMES = {
+    "LivingRoom": "living_room",
+    "Kitchen": "kitchen",
+    BEDROOM: "bedroom",
+    "Bathroom": "bathroom",
+    "Balcony": "balcony",
+    "Entrance": "entrance",
+    "DiningRoom": "dining_room",
+    "StudyRoom": "study_room",
+    "Storage": "storage",
+}
+_TYPES = {name: room for room, name in _NAMES.items()}
+_ALIKE = {
+    room: tuple(k for k, name in enumerate(ROOM_TYPES) if nearest_type(name) == room)
+    for room in _NAMES
+}
+"""Codes that a room type of the format stands for."""
+
+FRONT, INTERIOR = "front_door", "interior_door"
+
+_THIN = 0.001  # thickness in metres of a door in a wall of unknown thickness
+
+
+def rlvr_of(plan: FloorPlan) -> str:
+    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_box_of_door``), and
+    ``input_graph``, the labels related to each room and to the front door.
+
+    ``room_count`` and ``total_area`` count rooms; ``width`` and ``height`` are those of floors. The
+    plan's own JSON is under ``discrete_diffusion``.
+    """
+    from shapely import Polygon
+
+    # rooms, then doors
+    names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
+    names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
+    # a space is one ring, without holes; for a floor in parts the box around them
+    floors = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
+    shapes = [Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors]
+    shapes += [_box_of_door(door, shapes[door.rooms[0]]) for door in plan.doors]
+    areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
+    # labels such as kitchen, or bedroom|0 and bedroom|1 if there are several
+    counts, seen, labels = Counter(names), Counter[str](), []
+    for name in names:
+        labels.append(f"{name}|{seen[name]}" if counts[name] > 1 else name)
+        seen[name] += 1
+    # the graph: relations, and the room of the front door
+    pairs = [(i, j) for i, j, _ in plan.diagram.relations]
+    first_door = plan.diagram.num_rooms
+    pairs += [(door.rooms[0], first_door + k) for k, door in enumerate(plan.doors) if door.is_front]
+    graph: dict[str, list[str]] = {
+        label: [] for label, name in zip(labels, names, strict=True) if name != INTERIOR
+    }
+    for i, j in pairs:
+        graph[labels[i]].append(labels[j])
+        graph[labels[j]].append(labels[i])
+    # the spaces
+    spaces = []
+    for label, name, shape, area in zip(labels, names, shapes, areas, strict=True):
+        x0, y0, x1, y1 = shape.bounds
+        spaces.append(
+            {
+                "id": label,
+                "room_type": name,
+                "area": round(area, 2),
+                "width": x1 - x0,
+                "height": y1 - y0,
+                "floor_polygon": [{"x": x, "y": y} for x, y in shape.exterior.coords[:-1]],
+            }
+        )
+    data = {
+        "room_count": plan.diagram.num_rooms,
+        "total_area": round(sum(plan.areas), 2),
+        "spaces": spaces,
+        "input_graph": graph,
+        EMBEDDED: embedded_json(plan),
+    }
+    return json.dumps(data) + "\n"
+
+
+def _box_of_door(door: Door, floor: BaseGeometry) -> BaseGeometry:
+    """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
+    room, as the format's own reader ignores a door over both."""
+    import shapely
+    from shapely.affinity import translate
+
+    opening = shapely.box(*door.box(_THIN))
+    if door.thickness:
+        return opening
+    # shifted by half its thickness to the side with more of the first room
+    x, y = (0.0, _THIN / 2) if door.start[1] == door.end[1] else (_THIN / 2, 0.0)
+    moved = [translate(opening, x, y), translate(opening, -x, -y)]
+    return max([opening, *moved], key=lambda each: round(each.intersection(floor).area, 9))
+
+
+def read_rlvr(data: Mapping[str, Any]) -> Drawing:
+    """Read what ``rlvr_of`` writes, or another plan in this format. Relations are measured, as
+    ``input_graph`` has no directions, and a door leads to the nearest rooms. Raises
+    ``DiagramError``."""
+    check_installed()
+    names: list[str | None] = []
+    floors: list[BaseGeometry] = []
+    doors: list[DrawnDoor] = []
+    # sort the spaces into rooms and doors
+    for k, space in enumerate(required_list(data, "spaces")):
+        where = f"spaces[{k}]"
+        if not isinstance(space, Mapping):
+            raise DiagramError(where, f"expected an object, got {reprlib.repr(space)}")
+        floor = _polygon_of_corners(space.get("floor_polygon"), f"{where}.floor_polygon")
+        given = space.get("room_type")
+        name = given if isinstance(given, str) else None
+        if name in (FRONT, INTERIOR):
+            doors.append(DrawnDoor(floor, is_front=name == FRONT))
+            continue
+        # another word for a room, such as "Living" or "Bedroom 2"
+        if name is not None and name not in _TYPES:
+            found = None if is_numbered_bedroom(name) else room_type_of(name, ROOM_TYPES)
+            found = found or room_type_of(strip_number(name), ROOM_TYPES)
+            room = nearest_type(found) if found else ""
+            name = _NAMES.get(BEDROOM if room == "Bedroom" else room)
+        if name is None or name not in _TYPES:
+            known = ", ".join([*_TYPES, FRONT, INTERIOR])
+            raise DiagramError(
+                f"{where}.room_type", f"expected one of {known}, got {reprlib.repr(given)}"
+            )
+        names.append(_TYPES[name])
+        floors.append(floor)
+    if not floors:
+        raise DiagramError("spaces", "a diagram needs at least one room")
+    # room types, with the others that a name may stand for
+    types = with_master_bedroom(names, [floor.area for floor in floors])
+    rooms = [
+        DrawnRoom(room_code(room), floor, k, _ALIKE[str(name)])
+        for k, (room, floor, name) in enumerate(zip(types, floors, names, strict=True))
+    ]
+    embedded = data.get(EMBEDDED)
+    drawing = Drawing(tuple(rooms), tuple(doors), embedded=embedded, draws_boundary=False)
+    return scale_to_metres(drawing, data)
+
+
+def _polygon_of_corners(corners: object, where: str) -> BaseGeometry:
+    """Polygon of a list of corners. Raises ``DiagramError`` unless it is valid."""
+    from shapely import Polygon
+
+    if isinstance(corners, list) and all(isinstance(corner, Mapping) for corner in corners):
+        ring = [tuple(finite_number(corner.get(key), where) for key in "xy") for corner in corners]
+        if len(ring) >= 3 and Polygon(ring).is_valid:
+            return Polygon(ring)
+    raise DiagramError(
+        where,
+        'expected the corners [{"x": .., "y": ..}, ...] of a polygon in metres that does not '
+        f"cross itself, got {reprlib.repr(corners)}",
+    )

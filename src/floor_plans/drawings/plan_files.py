@@ -63,7 +63,7 @@ from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.data_sets import data_set_records
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
-from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines
+from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines, read_rlvr
 from floor_plans.drawings.polygon_files import (
     Part,
     check_listed,
@@ -71,7 +71,6 @@ from floor_plans.drawings.polygon_files import (
     read_wkt,
     storeys_of_drawing,
 )
-from floor_plans.drawings.rlvr import read_rlvr
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Fields of plans of any format, to find misspelt keys."""

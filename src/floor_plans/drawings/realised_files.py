@@ -26,10 +26,9 @@ from discrete_diffusion.runtime import (
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.dxf import dxf_of
-from floor_plans.drawings.houseganpp import houseganpp_of
+from floor_plans.drawings.houseganpp import houseganpp_of, rlvr_of
 from floor_plans.drawings.ifc import ifc_of
 from floor_plans.drawings.polygon_files import geojson_of, wkt_of
-from floor_plans.drawings.rlvr import rlvr_of
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import added_rooms, check_extents
 from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants

@@ -245,20 +245,3 @@ def test_without_shapely_floors_are_boxes_and_walls_left_out(monkeypatch):
     plan = parse_plan(data, max_nodes=8, threshold=9.0)
     assert "floors" not in plan.diagram.metadata
     assert plan.left_out == ("walls",) * len(data["edges"])
-
-
-@pytest.mark.parametrize("angle", [45, 30, -10])
-def test_walls_turned_as_a_whole_are_turned_back(angle):
-    from shapely.affinity import rotate
-
-    straight, floors = read(plan_of(NODES))
-    turned = [
-        (room, [rotate(shapely.Polygon(ring), angle, (60, 60)).exterior.coords[:-1]])
-        for room, (ring,) in NODES
-    ]
-    plan, back = read(plan_of(turned))
-    assert back.areas == pytest.approx(AREAS, abs=1e-3)
-    np.testing.assert_allclose(back.diagram.boxes, floors.diagram.boxes, atol=1e-4)
-    assert plan.diagram.relations == straight.diagram.relations
-    assert [door.rooms for door in back.doors] == [door.rooms for door in floors.doors]
-    assert (f"by {abs(angle):.1f} degrees") in plan.notes[0].what

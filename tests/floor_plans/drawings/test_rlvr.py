@@ -10,8 +10,8 @@ import pytest
 from drawn_plans import GAP, by_hand, embedded, measured, nearest_types
 
 from floor_plans import BubbleDiagram
+from floor_plans.drawings.houseganpp import rlvr_of
 from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.rlvr import rlvr_of
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
