@@ -326,20 +326,16 @@ def _direction(start: Sequence[float], end: Sequence[float]) -> float:
     return round(angle if angle <= 45 else angle - 90, _DIGITS)
 
 
-class Unrotate:
-    """Rotate shapes by ``-angle`` degrees, with the upper left corner of the floors at (0, 0)."""
+def unrotate(floors: Sequence[BaseGeometry], angle: float) -> Callable[[BaseGeometry], Any]:
+    """Return a function that rotates shapes by ``-angle`` degrees, with the upper left corner of
+    the floors at (0, 0)."""
+    import shapely
 
-    def __init__(self, floors: Sequence[BaseGeometry], angle: float) -> None:
-        import shapely
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    turn = ((cos, -sin), (sin, cos))
+    corner = (shapely.get_coordinates(floors) @ turn).min(axis=0)
 
-        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-        self._turn = ((cos, -sin), (sin, cos))
-        self._corner = (shapely.get_coordinates(floors) @ self._turn).min(axis=0)
+    def moved(corners: Any) -> Any:
+        return (corners @ turn - corner).round(_DIGITS) + 0.0  # no -0.0
 
-    def __call__(self, shape: BaseGeometry) -> BaseGeometry:
-        import shapely
-
-        def moved(corners: Any) -> Any:
-            return (corners @ self._turn - self._corner).round(_DIGITS) + 0.0  # no -0.0
-
-        return shapely.transform(shape, moved)
+    return lambda shape: shapely.transform(shape, moved)

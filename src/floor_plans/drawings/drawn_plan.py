@@ -23,7 +23,6 @@ from floor_plans.diagrams.vocabulary import NO_EDGE, ROOM_TYPES
 from floor_plans.drawings.drawn_parts import (
     DrawnDoor,
     DrawnRoom,
-    Unrotate,
     angle_of,
     are_close,
     boxes_of_plan,
@@ -32,6 +31,7 @@ from floor_plans.drawings.drawn_parts import (
     relations_between,
     room_type_in_drawing,
     unmoved_rooms,
+    unrotate,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
 
@@ -95,7 +95,7 @@ class Drawing:
         floors = [room.floor for room in self.rooms]
         # rotate the plan back before anything is measured
         if not unmoved and (angle := angle_of(floors)):
-            straight = self._moved(Unrotate(floors, angle))
+            straight = self._moved(unrotate(floors, angle))
             note = Note(TURNED, f"by {abs(angle):.1f} degrees")
             straight = replace(straight, notes=(note, *self.notes))
             return straight._plan(embedded, {}, gap)

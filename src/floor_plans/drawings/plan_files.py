@@ -159,8 +159,15 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
     if not isinstance(duplicate, bool):
         raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
     places = [f"room_type[{k}]" for k in range(len(given))]
+
+    def areas() -> list[float]:
+        listed = data.get("area_px")
+        if not isinstance(listed, list) or len(listed) != len(given):
+            reason = f"expected {len(given)} areas, got {reprlib.repr(listed)}"
+            raise DiagramError("area_px", reason)
+        return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(listed)]
+
     # room types; areas show which bedroom is the master room
-    areas = partial(_areas_in_pixels, data.get("area_px"), len(given))
     types = room_types(given, CODE_TABLES[codes], places, areas)
     metadata = _unused_fields(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
     # a front door alone is a door as well
@@ -174,13 +181,6 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
         metadata=metadata,
     )
     return Plan(diagram, duplicate=duplicate)
-
-
-def _areas_in_pixels(areas: object, num_rooms: int) -> list[float]:
-    """Areas of ``area_px``, by which the largest bedroom is found."""
-    if not isinstance(areas, list) or len(areas) != num_rooms:
-        raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
-    return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
 
 
 def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
@@ -229,22 +229,15 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
         floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
         metadata |= {} if floors is None else {"floors": floors}
     bare = BubbleDiagram(tuple(rooms), (), tuple(checked[k] for k in nodes), metadata)
-    related = replace(bare, relations=_measured_relations(bare, threshold, were_metres=bool(walls)))
+    if walls:  # pixels made from metres
+        factor = metres_per("pixels")
+        found = relations_in_metres(np.array(bare.boxes) * factor, threshold * factor)
+    else:
+        found = relations_from_boxes(np.array(bare.boxes), threshold)
+    pairs = np.argwhere(found != NO_EDGE).tolist()
+    related = replace(bare, relations=tuple((i, j, int(found[i, j])) for i, j in pairs))
     num_open = 0 if outlines is None else outlines.num_open
     return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
-
-
-def _measured_relations(
-    bare: BubbleDiagram, threshold: float, *, were_metres: bool
-) -> tuple[tuple[int, int, int], ...]:
-    """Relations of the boxes of a diagram. ``were_metres``: True for pixels made from metres."""
-    boxes = np.array(bare.boxes)
-    if were_metres:
-        factor = metres_per("pixels")
-        found = relations_in_metres(boxes * factor, threshold * factor)
-    else:
-        found = relations_from_boxes(boxes, threshold)
-    return tuple((i, j, int(found[i, j])) for i, j in np.argwhere(found != NO_EDGE).tolist())
 
 
 def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
@@ -344,7 +337,13 @@ def _file_records(
         yield from records
     elif is_mat_file(path):
         for number, values in enumerate(mat_records(path), start=1):
-            yield _mat_record(path, f"record {number}", values, max_nodes)
+            try:
+                plan = plan_of_record(values, max_nodes=max_nodes)
+            except DiagramError as error:
+                yield wrong_record(path, f"record {number}", error)
+                continue
+            codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
+            yield Record(path, f"record {number}", codes, partial(lambda plan, _: plan, plan))
     elif foreign := foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
@@ -463,13 +462,3 @@ def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]
 
     rooms = [room for _, room in graph.nodes(data="room")]
     return Record(path, "", codes_of(rooms), parse)
-
-
-def _mat_record(path: Path, where: str, values: Any, max_nodes: int) -> Record[Plan]:
-    """Record of a MATLAB file."""
-    try:
-        plan = plan_of_record(values, max_nodes=max_nodes)
-    except DiagramError as error:
-        return wrong_record(path, where, error)
-    codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
-    return Record(path, where, codes, lambda _: plan)

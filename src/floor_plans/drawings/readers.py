@@ -219,16 +219,9 @@ def read_diagrams(
 def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None) -> ReadReport:
     """Read plans and account for every line, record or file.
 
-    * ``.json``: one plan, or a list of plans; JSON lines under this name are read too;
-    * ``.graphml``: one plan, as ``to_graphml`` writes it;
-    * ``.json`` of CubiGraph5K: an object of plans by id, see ``parse_cubigraph``;
-    * a MATLAB file: Graph2Plan's ``data.mat``, see ``graph2plan.plan_of_record``;
-    * a folder: its .json, .jsonl and .graphml files in the order of their names;
-    * any of these but MATLAB's, gzipped, as in ``plans.jsonl.gz``;
-    * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
-
-    The fields of a plan in JSON show its format: interchange, boxes, House-GAN++ or rendered, see
-    ``plan_files.parse_plan``. Pickles are never loaded.
+    JSON, JSON lines, GraphML, drawings, MATLAB files and data sets, or a folder of such files in
+    the order of their names, see ``plan_files``; all but MATLAB's may be gzipped. The fields of a
+    plan in JSON show its format, see ``parse_plan``.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
     record, field and reason for the first plan that is invalid or has more than ``max_nodes``

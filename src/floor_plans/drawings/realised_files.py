@@ -48,11 +48,6 @@ class PlanFormat:
     is_read: bool = True
 
 
-def _without_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
-    """Wrap a writer without styles as a function that ignores its style."""
-    return lambda plan, style: text_of(plan)
-
-
 def sheet_module() -> Any:
     """Import the module that plots sheets, and with it matplotlib."""
     from floor_plans.drawings import plan_pictures
@@ -65,10 +60,10 @@ FORMATS = {
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
     "pdf": PlanFormat(".pdf", lambda *plan: sheet_module().pdf_sheet(*plan), is_read=False),
     "svg": PlanFormat(".svg", lambda *plan: sheet_module().svg_sheet(*plan), is_read=False),
-    "geojson": PlanFormat(".geojson", _without_style(geojson_of)),
-    "wkt": PlanFormat(".wkt", _without_style(wkt_of)),
-    "houseganpp": PlanFormat(".houseganpp.json", _without_style(houseganpp_of)),
-    "rlvr": PlanFormat(".rlvr.json", _without_style(rlvr_of)),
+    "geojson": PlanFormat(".geojson", lambda plan, _: geojson_of(plan)),
+    "wkt": PlanFormat(".wkt", lambda plan, _: wkt_of(plan)),
+    "houseganpp": PlanFormat(".houseganpp.json", lambda plan, _: houseganpp_of(plan)),
+    "rlvr": PlanFormat(".rlvr.json", lambda plan, _: rlvr_of(plan)),
 }
 """Formats by name. A file of any of them holds one plan."""
 
