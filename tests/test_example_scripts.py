@@ -6,11 +6,16 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from made_checkpoints import text_checkpoint
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
+SHARDS = EXAMPLES / "shards.py"
 EXAMPLE, SAMPLING = EXAMPLES / "train_minimal.py", EXAMPLES / "sample_minimal.py"
 HEAVY = {"hydra", "omegaconf", "lightning"}
 
@@ -69,3 +74,24 @@ def test_it_needs_neither_configs_nor_a_trainer(example):
     attributes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     private = {name for name in (*named, *attributes) if name.startswith("_")}
     assert private <= {"__name__", "__doc__", "__init__"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["torchrun", "ray"])
+def test_shards_are_the_same_by_any_number_of_processes(engine, tmp_path):
+    if engine == "ray":
+        pytest.importorskip("ray")
+    checkpoint = text_checkpoint(tmp_path, "mdlm")
+    alone, several = tmp_path / "alone", tmp_path / "several"
+    runpy.run_path(str(SHARDS))["main"]([checkpoint, str(alone), "--samples=7", "--size=2"])
+    texts = {path.name: path.read_text() for path in sorted(alone.iterdir())}
+    assert [len(text.splitlines()) for text in texts.values()] == [2, 2, 2, 1]
+    # a finished shard is kept, and one that is missing is sampled
+    several.mkdir()
+    (several / "part-00001.jsonl").write_text("kept")
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", str(SHARDS)]
+    command = torchrun if engine == "torchrun" else [str(SHARDS), "--ray=2"]
+    command = [sys.executable, *command, checkpoint, str(several), "--samples=7", "--size=2"]
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    texts["part-00001.jsonl"] = "kept"
+    assert {path.name: path.read_text() for path in several.iterdir()} == texts

@@ -204,7 +204,7 @@ class TextModel(LM):
     def _chain(self, pairs: Sequence[Pair]) -> Iterator[tuple[float, bool]]:
         x0, shown = self._windows([a + b for a, b in pairs], self.algorithm.layout.mask_id)
         _, given = self._windows([a for a, _ in pairs], 0)
-        x0, shown, given = (each.to(self.device) for each in (x0, shown, given))
+        x0, shown, given = (each.to(self._device) for each in (x0, shown, given))
         known, real = shown & ~given, torch.ones_like(shown)
         if isinstance(self.algorithm, AR):
             # each token from those before it, in one call
@@ -215,7 +215,7 @@ class TextModel(LM):
                 likeliest = ((log_d0.argmax(dim=-1) == tokens) | ~scored).all(dim=1)
                 yield from zip(log_p.tolist(), likeliest.tolist(), strict=True)
             return
-        generator = make_generator(self.seed, device=self.device)
+        generator = make_generator(self.seed, device=self._device)
         options: dict[str, Any] = {"generator": generator, "batch_size": self.batch_size}
         found = log_prob_of(self.algorithm, x0, known, real, given=given, **options)
         yield from zip(found.log_prob.tolist(), found.likeliest.tolist(), strict=True)
@@ -229,7 +229,7 @@ class TextModel(LM):
             self.algorithm,
             [Batch(*part) for part in zip(*parts, strict=True)],
             draws=self.noise_samples,
-            settings=MeasurementSettings((self.seed,), self.device),
+            settings=MeasurementSettings((self.seed,), self._device),
         )
         nelbo = {(): 0.0, **dict(zip(texts, bounds.nelbo.tolist(), strict=True))}
         for context, new in pairs:

@@ -178,6 +178,7 @@ def test_a_network_conditioned_on_t_is_refused():
         build_algorithm(composed("train", words_of()))
 
 
+@pytest.mark.slow
 def test_lora_trains_small_matrices_and_the_row_of_mask(kind, tmp_path, make_config):
     pytest.importorskip("peft")
     path, x = save(kind, tmp_path), ids()
