@@ -296,11 +296,6 @@ class Brief:
         rules: list[RelationRule | AnyRule] = [*self.relations, *self.either]
         return tuple(rule for rule in rules if rule.names)
 
-    @property
-    def kind_relations(self) -> tuple[RelationRule, ...]:
-        """Relation rules of kinds of rooms, each independent of the others."""
-        return tuple(rule for rule in self.relations if not rule.names)
-
     def unmet(self, diagram: BubbleDiagram) -> list[str]:
         """Keys of the rules that a diagram breaks, without ``buildable``.
 

@@ -202,7 +202,7 @@ class BriefConstraint(Constraint):
         chance = torch.ones_like(beliefs.rooms[..., 0, 0]) * torch.ones_like(
             beliefs.relations[..., 0, 0, 0]
         )
-        for rule in self.brief.kind_relations:
+        for rule in (rule for rule in self.brief.relations if not rule.names):
             chance = chance * _kind_rule_chance(rule, beliefs)
         if self.brief.named:
             chance = chance * self._named_chance(beliefs)

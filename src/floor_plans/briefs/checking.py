@@ -90,9 +90,8 @@ def brief_verdict(
     for each in found.contradiction:
         line = f", line {each.line}" if each.line else ""
         lines.append(f"  {file}{line}, key '{each.key}': {each.text}")
-    if not found.is_irreducible:
-        lines.append("  (perhaps not all of these are needed)")
-    return "\n".join(lines)
+    unsure = "" if found.is_irreducible else "  (perhaps not all of these are needed)\n"
+    return "\n".join([*lines, f"{unsure}Leave one of them out, or change it."])
 
 
 def brief_rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:

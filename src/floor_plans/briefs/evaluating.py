@@ -54,12 +54,8 @@ ENOUGH = 100
 mostly noise, and a note says so."""
 
 _ELSEWHERE = (
-    "num_seeds",
-    "num_solver_checks",
-    "noise_samples",
-    "time_bins",
-    "likelihood_order",
-    "num_orders",
+    *("num_seeds", "num_solver_checks", "noise_samples", "time_bins"),
+    *("likelihood_order", "num_orders"),
 )
 """Keys that measure samples without a brief, or the model itself."""
 

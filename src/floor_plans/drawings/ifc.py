@@ -343,7 +343,7 @@ class _Building:
             height,
             within=(*openings, self.storey)[0].ObjectPlacement,
             OverallHeight=height,
-            OverallWidth=line.length,
+            OverallWidth=round(line.length, 6),
         )
         if openings:
             fills = self.model.add("IfcRelFillsElement", name)

@@ -286,7 +286,7 @@ def test_errors_of_python_objects_name_the_key():
 def test_reading_imports_no_torch():
     code = (
         "import sys; from floor_plans.briefs import read_brief; "
-        "from floor_plans.briefs import feasibility, graph_model; "
+        "from floor_plans.briefs import feasibility; "
         "import floor_plans.commands.data_commands; "
         "print('torch' in sys.modules)"
     )
