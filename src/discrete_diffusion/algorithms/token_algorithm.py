@@ -183,7 +183,18 @@ class TokenAlgorithm(Algorithm):
     def lazy_log_d0(
         self, x_t: Tensor, t: Tensor, real: Tensor, at: Tensor, conditions: Conditions | None = None
     ) -> LazyLogD:
-        """``denoise_at``, of which rows are computed when they are read, by ``read``."""
+        """``denoise_at``, of which rows are computed when they are read.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+            at: Bool[B, L], the N positions.
+            conditions: conditions by name, or None.
+
+        Returns:
+            Float[N, V], by its method ``read``.
+        """
         head, position = self.states_head, at.nonzero(as_tuple=True)[1]
         if head is None:
             values = self.denoise(x_t, t, real, conditions)

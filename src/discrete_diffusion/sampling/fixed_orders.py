@@ -340,13 +340,13 @@ class FewCall(FixedOrder):
             u = uniform_draws((len(samples.x),), samples.generator, samples.x.device)
             samples.conditions = {**samples.conditions, "component": (u * components).long()}
 
-    def _lazy_log_d0(
+    def _unguided_log_d0(
         self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor, given: dict[str, Any]
     ) -> LazyLogD:
         """Predict x0, computing each component once where samples are otherwise alike."""
         x, real, student = samples.x[rows], samples.real[rows], cast(Distill, samples.algorithm)
         if [*given] != ["component"] or not are_alike(x, t, real):
-            return super()._lazy_log_d0(samples, rows, t, here, given)
+            return super()._unguided_log_d0(samples, rows, t, here, given)
         logits = student.component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
         row, position = here.nonzero(as_tuple=True)
         component, support = given["component"][row], student.layout.support

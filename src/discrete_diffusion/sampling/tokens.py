@@ -317,10 +317,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             Float[R, L, V], or Float[N, V] at the positions ``here``.
         """
         if here is not None:
-            return self.lazy_log_d0(samples, rows, t, here)(slice(None))
+            return self._lazy_log_d0(samples, rows, t, here)(slice(None))
         return self._dense_log_d0(samples, rows, t, 1, samples.conditions_of(rows))
 
-    def lazy_log_d0(
+    def _lazy_log_d0(
         self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor
     ) -> Callable[[Any], Tensor]:
         """Call the network as ``log_d0`` does; return log D at the positions ``here``, by rows.
@@ -346,7 +346,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         else:
             samples.columns[rows] += self._guidance.calls * here.shape[1]
             inputs = self._guidance.inputs(samples.conditions_of(rows), here)
-            parts = [self._lazy_log_d0(samples, rows, t, here, given) for given in inputs]
+            parts = [self._unguided_log_d0(samples, rows, t, here, given) for given in inputs]
         if len(parts) == 1:
             return parts[0].read
         return lambda some: self._guidance.mix_log_probs(
@@ -371,7 +371,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         predictions = [algorithm.denoise(x, t, samples.real[rows], given) for given in inputs]
         return self._guidance.mix_log_probs(predictions, algorithm.layout.support)
 
-    def _lazy_log_d0(
+    def _unguided_log_d0(
         self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor, given: dict[str, Any]
     ) -> LazyLogD:
         """``lazy_log_d0`` of the algorithm, for one row if all are equal, as at the first step."""

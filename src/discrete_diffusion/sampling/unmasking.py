@@ -58,7 +58,7 @@ ONE_PATH = tuple(name for name in SCORES if name not in (*READ_TOKENS, "random")
 
 
 ReadRows = Callable[[Any], Tensor]
-"""log D by an index of rows, Float[n, V]; see ``TokenSampler.lazy_log_d0``."""
+"""log D by an index of rows, Float[n, V]; see ``TokenSampler._lazy_log_d0``."""
 EntropyAt = Callable[[Tensor], Tensor]
 """Entropies of D before narrowing, nats, by position: Int[R, K] -> Float64[R, K], 0 if no MASK."""
 
@@ -133,7 +133,7 @@ class Unmasking(TokenSampler):
             # D at their N MASKs, of which an order may read few
             here = waiting[rows]
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
-            read = self.lazy_log_d0(samples, rows, t, here)
+            read = self._lazy_log_d0(samples, rows, t, here)
             score, *sampled = self._scores(samples, rows, read, here)
             # reveal those that come first
             entropy = partial(self._entropy_at, samples=samples, read=read, here=here)
