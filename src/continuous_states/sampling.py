@@ -23,6 +23,12 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Exactness, Guidance, Sampler, check_given
 
 
+def refuse_clamp(sampler: Sampler[Any], clamp: Tensor | None) -> None:
+    """Raise ``ValueError`` if a clamp is given."""
+    if clamp is not None:
+        raise ValueError(f"sampling={sampler.name} cannot hold ids fixed; leave clamp out")
+
+
 @dataclass
 class _Rows:
     """State of sampling. ``x``: Float[B, N, M], scaled rows. ``masked``: Bool[B, N], rows to
@@ -225,7 +231,7 @@ class Ode(Sampler[FlowMatching]):
     ) -> SampleOutput:
         """One raw image per row of the conditions, Float32 of the shape of ``real``."""
         self.check(algorithm, steps)
-        self.refuse_clamp(clamp)
+        refuse_clamp(self, clamp)
         check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
         steps = self.steps if steps is None else steps
@@ -319,7 +325,7 @@ class Direct(Sampler[Regression]):
     ) -> SampleOutput:
         """One raw image per row of the conditions, Float32 of the shape of ``real``."""
         self.check(algorithm, steps)
-        self.refuse_clamp(clamp)
+        refuse_clamp(self, clamp)
         check_given(algorithm, conditions)
         with eval_mode(algorithm), progress.calls(1) as going:
             going.begin()
@@ -379,7 +385,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         """Generate a text for each row of the condition ``source`` Int[B, S], source texts followed
         by PAD. Texts have at most T ids, for ``real`` Bool[B, T], and PAD after EOS."""
         self.check(algorithm, steps)
-        self.refuse_clamp(clamp)
+        refuse_clamp(self, clamp)
         if not conditions or "source" not in conditions:
             raise ValueError("generate samples given source texts; give conditions={'source': ...}")
         with eval_mode(algorithm), progress.calls(1 + real.shape[1]) as counting:

@@ -141,18 +141,6 @@ class Sampler(Checked, ABC, Generic[A]):
         """
         return num * -(-num // getattr(self, "tokens_per_call", 1))
 
-    def refuse_clamp(self, clamp: Tensor | None) -> None:
-        """Check that nothing is clamped.
-
-        Args:
-            clamp: the clamp of a request, or None.
-
-        Raises:
-            ValueError: a clamp is given.
-        """
-        if clamp is not None:
-            raise ValueError(f"sampling={self.name} cannot hold ids fixed; leave clamp out")
-
 
 class Guidance:
     """Classifier-free guidance of weight w.

@@ -242,10 +242,8 @@ def narrowed_support(samples: PartialSamples, rows: Tensor, here: Tensor) -> Ten
     ``here``: Bool[R, L], the positions. Where no id is left, all legal ids; None if nothing
     narrows the ids.
     """
-    narrowing = samples.narrowing
-    if narrowing is not None and not narrowing.narrows_order:
-        narrowing = None
-    # nothing narrows
+    narrows_order = samples.narrowing is not None and samples.narrowing.narrows_order
+    narrowing = samples.narrowing if narrows_order else None
     if samples.support is None and narrowing is None:
         return None
     row, position = here.nonzero(as_tuple=True)
