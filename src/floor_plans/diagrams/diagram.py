@@ -24,17 +24,18 @@ from floor_plans.diagrams.files.fields import (
     checked_boxes,
     checked_relations,
     checked_rooms,
-    inverse_relation,
     read_relations,
     read_rooms,
     vocabulary_of,
 )
 from floor_plans.diagrams.vocabulary import (
     DIRECTIONS,
+    INVERSE,
     NO_EDGE,
     RELATIONS,
     ROOM_TYPES,
     PlanVocabulary,
+    codes_of,
 )
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
@@ -158,7 +159,7 @@ class BubbleDiagram:
         return BubbleDiagram(
             rooms=tuple(self.rooms[old] for old in order),
             relations=tuple(
-                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], inverse_relation(r))
+                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], INVERSE[r])
                 for i, j, r in self.relations
             ),
             boxes=None if self.boxes is None else tuple(self.boxes[old] for old in order),
@@ -172,7 +173,6 @@ class BubbleDiagram:
             Anything hashable.
         """
         from discrete_diffusion.data import canonical_order
-        from floor_plans.diagrams.vocabulary import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)
@@ -180,7 +180,7 @@ class BubbleDiagram:
         # relation of every ordered pair, "no-edge" by default
         pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
         for (i, j, r), (_, _, edge) in zip(self.relations, edges, strict=True):
-            pairs[i, j], pairs[j, i] = edge, codes.edge_types[inverse_relation(r)]
+            pairs[i, j], pairs[j, i] = edge, codes.edge_types[INVERSE[r]]
         relabelled = self.relabelled(canonical_order(np.array(nodes), pairs, vocab))
         return relabelled.rooms, relabelled.relations
 

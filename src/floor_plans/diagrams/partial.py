@@ -23,7 +23,6 @@ from floor_plans.diagrams.files.code_tables import (
 )
 from floor_plans.diagrams.files.fields import (
     DiagramError,
-    inverse_relation,
     read_triple,
     relation_code,
     required_list,
@@ -33,6 +32,7 @@ from floor_plans.diagrams.files.fields import (
 )
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, check_spelling
 from floor_plans.diagrams.vocabulary import (
+    INVERSE,
     NO_EDGE,
     ORDERS,
     RELATIONS,
@@ -62,7 +62,7 @@ class StatedRelation(NamedTuple):
 
     def seen_from(self, room: int) -> int:
         """Code of the relation read from ``room``, one of the two."""
-        return self.code if room == self.i else inverse_relation(self.code)
+        return self.code if room == self.i else INVERSE[self.code]
 
 
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:

@@ -17,8 +17,9 @@ import yaml
 
 from discrete_diffusion.config import Bounds, Checked, OneOf
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys
+from floor_plans.diagrams.vocabulary import INVERSE
 from floor_plans.plans.floor_plan import TOLERANCE, Box, FloorPlan
 from floor_plans.rules.finding import HALL, kinds_of
 
@@ -194,7 +195,7 @@ def relations_between(
             first, second = now[i], now[j]
             # rooms may have changed their order
             if first > second:
-                first, second, code = second, first, inverse_relation(code)
+                first, second, code = second, first, INVERSE[code]
             found[first, second] = code
     return found
 

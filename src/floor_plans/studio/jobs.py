@@ -240,8 +240,12 @@ def _unwanted(report: Report) -> dict[str, Any]:
 
 
 @dataclass
-class _Job:
-    """Job of a client. ``status``: "waiting", "working", "done", "failed" or "cancelled"."""
+class Report:
+    """Job of a client, to which its work reports ``done`` of ``total`` parts; a call raises
+    ``Cancelled`` if the job was cancelled.
+
+    ``status``: "waiting", "working", "done", "failed" or "cancelled".
+    """
 
     client: str
     work: Callable[[Report], dict[str, Any]]
@@ -252,6 +256,23 @@ class _Job:
     error: str | None = None
     ended: float | None = None
     events: list[Event] = field(default_factory=list)
+
+    def __call__(self, done: int, total: int) -> None:
+        if self.is_cancelled():
+            raise Cancelled
+        self.done, self.total = done, total
+        self._send("progress", {"status": "working", "done": done, "total": total})
+
+    def is_cancelled(self) -> bool:
+        return self.status == "cancelled"
+
+    def add_plan(self, plan: dict[str, Any]) -> None:
+        """Send an intermediate plan to listeners."""
+        self._send("found", plan)
+
+    def _send(self, name: str, data: dict[str, Any]) -> None:
+        if self.ended is None:
+            self.events.append((name, data))
 
     def end(self, status: str, now: float) -> None:
         """End the job, unless it has ended: drop its work and intermediate plans, and add the last
@@ -266,31 +287,6 @@ class _Job:
         self.events = [*kept, last]
 
 
-@dataclass(frozen=True)
-class Report:
-    """Reports the progress of a job, ``done`` of ``total`` parts. A call raises ``Cancelled`` if
-    the job was cancelled."""
-
-    _job: _Job
-
-    def __call__(self, done: int, total: int) -> None:
-        if self.is_cancelled():
-            raise Cancelled
-        self._job.done, self._job.total = done, total
-        self._send("progress", {"status": "working", "done": done, "total": total})
-
-    def is_cancelled(self) -> bool:
-        return self._job.status == "cancelled"
-
-    def add_plan(self, plan: dict[str, Any]) -> None:
-        """Send an intermediate plan to listeners."""
-        self._send("found", plan)
-
-    def _send(self, name: str, data: dict[str, Any]) -> None:
-        if self._job.ended is None:
-            self._job.events.append((name, data))
-
-
 class Jobs:
     """Queues of jobs, one per client, and ``threads`` that work on them. Clients take turns, so
     that many jobs of one do not delay others. ``now``: clock, in seconds."""
@@ -303,7 +299,7 @@ class Jobs:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most_waiting, self._now = most_waiting, now
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, Report] = {}
         # ids of waiting jobs by client, in the order of turns
         self._waiting: dict[str, deque[str]] = {}
         self._changed = threading.Condition()
@@ -324,7 +320,7 @@ class Jobs:
             if self._closed or len(self) >= self._most_waiting:
                 raise TooBusy
             name = secrets.token_urlsafe(12)
-            self._jobs[name] = job = _Job(client, work)
+            self._jobs[name] = job = Report(client, work)
             job.events.append(("progress", {"status": "waiting"}))
             self._waiting.setdefault(client, deque()).append(name)
             self._changed.notify()
@@ -388,7 +384,7 @@ class Jobs:
             if number < len(oldest) - MOST_KEPT or ended[name] < limit:
                 del self._jobs[name]
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> Report | None:
         """Take the first job of the next client, whose next turn comes after all other clients."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -408,7 +404,7 @@ class Jobs:
             # errors of the request are shown, others are logged
             answer, error = None, None
             try:
-                answer = job.work(Report(job))
+                answer = job.work(job)
             except (Cancelled, Stopped):
                 continue
             except (ValueError, Late) as wrong:

@@ -96,11 +96,6 @@ class SizeError(DiagramError):
         self.num_rooms = num_rooms
 
 
-def inverse_relation(relation: int) -> int:
-    """Relation read from the other room: 9 - r, or r itself if it has no direction."""
-    return INVERSE[relation]
-
-
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
     """Code of a room type in ``vocabulary``, or in any vocabulary if None is given.
 
@@ -258,7 +253,7 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
         relation = relation_code(name, where)
         # read a pair from its smaller room
         if i > j:
-            i, j, relation = j, i, inverse_relation(relation)
+            i, j, relation = j, i, INVERSE[relation]
         if (i, j) in listed:
             raise DiagramError(where, f"pair ({i}, {j}) is listed twice")
         listed[i, j] = relation

@@ -17,13 +17,9 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.fields import (
-    NUM_RELATIONS,
-    DiagramError,
-    check_size,
-    inverse_relation,
-)
+from floor_plans.diagrams.files.fields import NUM_RELATIONS, DiagramError, check_size
 from floor_plans.diagrams.files.records import Plan
+from floor_plans.diagrams.vocabulary import INVERSE
 
 # names of the parts of a record that its diagram leaves out
 SELF_LOOPS, REPEATED_PAIRS, UNUSABLE_BOXES = "self-loops", "repeated pairs", "unusable boxes"
@@ -144,7 +140,7 @@ def _relations(
             left_out.append(REPEATED_PAIRS)
         else:
             listed.add(pair)
-            yield (*pair, r if u < v else inverse_relation(r))
+            yield (*pair, r if u < v else INVERSE[r])
 
 
 def _integers(value: Value, field: str) -> NDArray[np.int64]:

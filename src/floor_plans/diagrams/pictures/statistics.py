@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -114,29 +115,19 @@ def plot_samples(
         note="How often two rooms of one diagram are related, by their types. "
         f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
     )
-    # sizes of diagrams
-    plot_bars(
-        [
-            BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
-            BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
-            BarPanel("Relations per diagram", "relations", "diagrams", real.edges, sampled.edges),
-        ],
-        folder / "histograms.png",
-    )
-    plot_bars(
-        [
-            BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
-            BarPanel(
-                "Relations",
-                "seen from the room whose type comes first",
-                "relations",
-                real.relations,
-                sampled.relations,
-                real.vocabulary.relations,
-            ),
-        ],
-        folder / "relations.png",
-    )
+    # sizes of diagrams, then types of rooms and relations
+    sizes = [
+        BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
+        BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
+        BarPanel("Relations per diagram", "relations", "diagrams", real.edges, sampled.edges),
+    ]
+    plot_bars(sizes, folder / "histograms.png")
+    seen, words = "seen from the room whose type comes first", real.vocabulary.relations
+    kinds = [
+        BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
+        BarPanel("Relations", seen, "relations", real.relations, sampled.relations, words),
+    ]
+    plot_bars(kinds, folder / "relations.png")
 
 
 def plot_adjacency(
@@ -169,28 +160,13 @@ def plot_adjacency(
         (maps[2], "Sampled − real", difference, DIFFERENCE_MAP, signed),
     ):
         _draw_map(axes, shares, labels, title, colours, norm)
-    _add_scale(figure, maps[:2], "related pairs (%)", SHARE_MAP, whole)
-    _add_scale(figure, maps[2:], "difference (points)", DIFFERENCE_MAP, signed)
+    bar: dict[str, Any] = {"shown": lambda share: f"{100 * share:.0f}", "shrink": 0.62}
+    bar |= {"aspect": 22, "pad": 0.02}
+    add_colour_bar(figure, SHARE_MAP, whole, "related pairs (%)", ax=[*maps[:2]], **bar)
+    add_colour_bar(figure, DIFFERENCE_MAP, signed, "difference (points)", ax=[maps[2]], **bar)
     if note:
         figure.supxlabel(note, fontsize=TICK_POINTS, color=MUTED_TEXT)
     return save_figure(figure, path)
-
-
-def _add_scale(
-    figure: Figure, maps: Sequence[Axes], label: str, colours: Colormap, norm: Normalize
-) -> None:
-    """Add a colour bar to the maps, in per cent."""
-    add_colour_bar(
-        figure,
-        colours,
-        norm,
-        label,
-        shown=lambda share: f"{100 * share:.0f}",
-        ax=list(maps),
-        shrink=0.62,
-        aspect=22,
-        pad=0.02,
-    )
 
 
 def _draw_map(

@@ -24,8 +24,8 @@ from discrete_diffusion.sampling import (
 )
 from fake_processes import in_processes
 from floor_plans import BubbleDiagram, PartialDiagram, decode
-from floor_plans.diagrams.files.fields import inverse_relation
 from floor_plans.diagrams.partial import decode_partial
+from floor_plans.diagrams.vocabulary import INVERSE
 from floor_plans.learning.completions import CompletionRequest, approximations, complete_partials
 from floor_plans.learning.weighing import UnseenError
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
@@ -56,9 +56,7 @@ def automorphisms(partial):
     found = []
     for new in itertools.permutations(range(partial.num_rooms)):
         moved = [(new[i], new[j], r) for i, j, r in partial.relations]
-        moved = tuple(
-            sorted((i, j, r) if i < j else (j, i, inverse_relation(r)) for i, j, r in moved)
-        )
+        moved = tuple(sorted((i, j, r) if i < j else (j, i, INVERSE[r]) for i, j, r in moved))
         rooms = tuple(partial.rooms[new.index(k)] for k in range(partial.num_rooms))
         if (rooms, moved) == (partial.rooms, partial.relations):
             found.append([new.index(k) for k in range(partial.num_rooms)])
