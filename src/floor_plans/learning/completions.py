@@ -161,15 +161,8 @@ def _arranged(
     model: Model, request: CompletionRequest, generator: torch.Generator
 ) -> list[Arranged]:
     """Sample ``num`` arrangements of the rooms of each partial diagram."""
-    arranger = Arranger(
-        model.algorithm,
-        request.vocab,
-        request.node_order,
-        request.max_arrangements,
-        model.rows_at_once,
-        generator.device,
-        request.num,
-    )
+    how = (request.node_order, request.max_arrangements, model.rows_at_once, generator.device)
+    arranger = Arranger(model.algorithm, request.vocab, *how, request.num)
     # a seed for each line, so that lines can be shared among processes
     seeds = sample_seeds(generator, len(request.partials))
     with progress.task("weighing arrangements", len(seeds), "lines") as weighing:
@@ -206,13 +199,13 @@ def numbered_as_given(
     metadata = [
         {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
     ]
-    found = [metadata[row] for row in rows.tolist()]
-    diagrams = zip(decode(numbered(output.x0), vocab), found, strict=True)
+    diagrams = [
+        replace(diagram, metadata=metadata[row])
+        for diagram, row in zip(decode(numbered(output.x0), vocab), rows.tolist(), strict=True)
+    ]
     frames = output.trajectory
     return Completions(
-        diagrams=way.weighted(
-            [replace(diagram, metadata=data) for diagram, data in diagrams], output.log_weights
-        ),
+        diagrams=way.weighted(diagrams, output.log_weights),
         network_calls=output.nfe,
         log_weights=output.log_weights,
         real=real[rows],
@@ -233,7 +226,7 @@ def approximations(
     """Reasons why completions are not exact samples of the conditional; empty if they are."""
     if not completed.num_unknown.any():
         return []
-    # approximations of the sampler, then of the arrangements
+    # of the sampler, then of the arrangements
     reasons = sampler_approximations(
         sampler,
         algorithm,
@@ -332,9 +325,8 @@ def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int
     for line, why in [*reasons.items()][:MAX_NAMED]:
         place = place_of_line(request.given, line)
         logger.warning("%s: no completion can be valid: %s", place, why)
-    if len(reasons) > MAX_NAMED:
-        more = counted(len(reasons) - MAX_NAMED, "more line")
-        logger.warning("%s: nor can those of %s", request.given, more)
+    if (more := len(reasons) - MAX_NAMED) > 0:
+        logger.warning("%s: nor can those of %s", request.given, counted(more, "more line"))
     return partials
 
 

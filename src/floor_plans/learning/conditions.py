@@ -71,17 +71,10 @@ class Facts:
         """Type ids of every room type and every group of room types, by name."""
         return room_kinds(self.vocab.node_types)
 
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of values that encode each fact."""
-        return tuple(size for name in self.names for size in self._sizes_of(name))
-
-    def _sizes_of(self, name: str) -> tuple[int, ...]:
-        return sizes_of(name, self.vocab.n_max, self.vocab.node_types)
-
-    def _width(self, name: str) -> int:
-        """Number of values that encode all facts of one of the ``names``."""
-        return sum(self._sizes_of(name))
+    def sizes_of(self, *names: str) -> tuple[int, ...]:
+        """Number of values that encode each fact of these ``names``."""
+        types = self.vocab.node_types
+        return tuple(size for name in names for size in sizes_of(name, self.vocab.n_max, types))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -91,11 +84,11 @@ class Facts:
 
     def columns(self, name: str) -> Tensor:
         """Bool[S]: True for columns of the facts of one of the ``names``."""
-        return torch.cat([torch.full((self._width(n),), n == name) for n in self.names])
+        return torch.cat([torch.full((sum(self.sizes_of(n)),), n == name) for n in self.names])
 
     def known(self, numbers: Tensor) -> list[str]:
         """Labels of the facts that are known in all rows of ``numbers`` Float[B, S]."""
-        parts = zip(self.labels, numbers.split(self.sizes, dim=1), strict=True)
+        parts = zip(self.labels, numbers.split(self.sizes_of(*self.names), dim=1), strict=True)
         return [label for label, part in parts if not part.isnan().any()]
 
     @property
@@ -111,8 +104,7 @@ class Facts:
         if "counts" in self.names:
             parts.append(self._counts(graphs))
         if self.plan_names:
-            num = sum(self._width(name) for name in self.plan_names)
-            unknown = torch.full((len(graphs), num), torch.nan)
+            unknown = torch.full((len(graphs), sum(self.sizes_of(*self.plan_names))), torch.nan)
             parts.append(unknown if graphs.facts is None else graphs.facts)
         return torch.cat(parts, dim=1)
 
@@ -178,7 +170,7 @@ class Facts:
         plans in which other facts are unknown."""
         if not self.plan_names or graphs.facts is None:
             return
-        parts = graphs.facts.split([self._width(name) for name in self.plan_names], dim=1)
+        parts = graphs.facts.split([sum(self.sizes_of(n)) for n in self.plan_names], dim=1)
         for name, part in zip(self.plan_names, parts, strict=True):
             unknown = int(part.isnan().any(dim=1).sum())
             if unknown == len(graphs):
@@ -187,9 +179,8 @@ class Facts:
                     "give plans with boxes" + " and doors" * (name == "front_door")
                 )
             if unknown:
-                logger.warning(
-                    "the %s of %d of %d training plans is not known", name, unknown, len(graphs)
-                )
+                said = "the %s of %d of %d training plans is not known"
+                logger.warning(said, name, unknown, len(graphs))
 
     def stated(
         self,
@@ -210,12 +201,9 @@ class Facts:
             known = frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
-                numbers = {
-                    number
-                    for types, number in counts.items()
-                    if number is not None and types & known == codes
-                }
-                parts.append(_exactly(min(numbers, default=None), one_hot))
+                stated = [n for types, n in counts.items() if types & known == codes]
+                least = min((n for n in stated if n is not None), default=None)
+                parts.append(_exactly(least, one_hot))
         inside = None if outline is None else _shapely().Polygon(outline)
         parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)

@@ -125,11 +125,7 @@ def score_samples(
         sizes,
         per_seed,
         real,
-        tables={
-            "real": real,
-            **({} if floors is None else floors.as_dict()),
-            "stratified": stratified,
-        },
+        tables={"real": real, **(floors.as_dict() if floors else {}), "stratified": stratified},
         notes=_notes(sizes, reference, num_unreadable, floors),
     )
 
@@ -138,18 +134,14 @@ def _notes(
     sizes: Sequence[int], reference: DiagramSet, num_unreadable: int, floors: RealVsReal | None
 ) -> list[str]:
     """Notes on the table."""
-    # sizes and errors
-    notes = [
-        f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams.",
-        error_note(len(sizes)),
-    ]
+    # sizes and errors, samples that are missing
+    notes = [f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams."]
+    notes.append(error_note(len(sizes)))
     if not reference.vocabulary.has_directions:
-        # meaning of the floor, and its limits
         notes.append(
             "The relations have no direction, so transitive, inside_valid and floor plans are not "
             "measured; nor is valid, which is about plans with one living room."
         )
-    # samples that are missing
     if num_unreadable:
         notes.append(
             f"{num_unreadable:,} of {num_unreadable + sum(sizes):,} samples could not be "
@@ -157,21 +149,18 @@ def _notes(
         )
     if floors is None:
         return notes
+    # meaning of the floor, and its limits
     notes.append(
         f"Floor: the metric of {floors.num_samples:,} real diagrams against "
         f"{floors.num_reference:,} others, mean of {floors.draws} draws; it stands under 'real "
         "data' for distances, coverage and diversity; ratio = value / floor."
     )
+    higher = "a smaller set has a higher floor"
     if len(set(sizes)) > 1:
-        notes.append(
-            "The sample sets differ in size and the floor is for the first; a smaller set "
-            "has a higher floor."
-        )
+        notes.append(f"The sample sets differ in size and the floor is for the first; {higher}.")
     if (floors.num_samples, floors.num_reference) != (sizes[0], len(reference)):
-        notes.append(
-            "There are too few real diagrams for a floor at the sizes measured: a smaller set "
-            "has a higher floor, so the ratios flatter the samples."
-        )
+        few = "There are too few real diagrams for a floor at the sizes measured"
+        notes.append(f"{few}: {higher}, so the ratios flatter the samples.")
     return notes
 
 
@@ -211,17 +200,16 @@ class ConditioningScores:
         }
 
     def section(self) -> TableSection:
-        rows = [
+        title = f"what the model makes of facts, {self.num} held-out diagrams"
+        more = (
             TableRow(f"nats more, {name}", f"{mean:.3f} ± {error:.3f}")
             for name, (mean, error) in self.more.items()
-        ]
-        rows += [
+        )
+        obeyed = (
             TableRow(f"counts obeyed at sampling.guidance={weight:g}", f"{share:.3f}")
             for weight, share in self.obeyed.items()
-        ]
-        return TableSection(
-            f"what the model makes of facts, {self.num} held-out diagrams", tuple(rows)
         )
+        return TableSection(title, (*more, *obeyed))
 
     def note(self) -> str:
         return (
@@ -317,10 +305,8 @@ class DiagramEvaluation(Evaluation):
         return [*self.scores.sections(), *plans, *model, *conditioning]
 
     def notes(self) -> list[str]:
-        notes = [f"Real data: {self.real.name}.", *self.scores.notes]
-        notes += self.real.notes()
-        notes += [] if self.plans is None else [self.plans.note()]
-        notes += [] if self.conditioning is None else [self.conditioning.note()]
+        notes = [f"Real data: {self.real.name}.", *self.scores.notes, *self.real.notes()]
+        notes += [each.note() for each in (self.plans, self.conditioning) if each is not None]
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
@@ -346,8 +332,7 @@ class DiagramEvaluation(Evaluation):
 def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
     """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if the files differ in size. Raises
     ``ValueError`` for an empty list."""
-    names = request.samples
-    if not names:
+    if not (names := request.samples):
         raise ValueError("samples=[]: give at least one file")
     reports = [read_measured(name, request) for name in names]
     sets = [list(report.diagrams) for report in reports]
@@ -395,11 +380,8 @@ def _scored(
     model: ModelEvaluation | None = None,
     num_unreadable: int = 0,
 ) -> DiagramEvaluation:
-    logger.info(
-        "measuring %s samples against %s real plans",
-        shown_sizes([len(diagrams) for diagrams in sets]),
-        f"{len(real.reference):,}",
-    )
+    sizes, num = shown_sizes([len(diagrams) for diagrams in sets]), f"{len(real.reference):,}"
+    logger.info("measuring %s samples against %s real plans", sizes, num)
     scores = score_samples(
         sets,
         real.reference,
@@ -418,8 +400,6 @@ def _scored(
         asked = 0  # relations without direction have no contradictions
     plans = score_plans(sets, real.reference, asked)
     if plans is None and asked:
-        logger.info(
-            "the share of samples that can be built is not measured without %s",
-            install_command("plans"),
-        )
+        needed = install_command("plans")
+        logger.info("the share of samples that can be built is not measured without %s", needed)
     return DiagramEvaluation(facts, real, sets, scores, model, plans)

@@ -93,7 +93,7 @@ class Way:
         options that do not go together, or without OR-Tools."""
         # the name of the way, and the option that messages show
         value = request.buildable
-        name = "" if not value else "rejection" if value is True else str(value)
+        name = "rejection" if value is True else str(value or "")
         shown = f"buildable={str(value).lower()}"
         if rules := requested_rules(request.livable):
             if name == "lookahead":
@@ -134,10 +134,8 @@ class Way:
 
     def apply_to(self, model: Model) -> Model:
         """Return the model with the sampling options of this way."""
-        rows = model.batch_size
-        if rows is None and self.name == "lookahead":
-            rows = _ROWS_AHEAD
-        return replace(model, narrowing=self.narrowing, batch_size=rows)
+        usual = _ROWS_AHEAD if self.name == "lookahead" else None
+        return replace(model, narrowing=self.narrowing, batch_size=model.batch_size or usual)
 
     def work(self, shard: Shard) -> SolverWork:
         """Work of the look-ahead, summed over processes."""
@@ -181,8 +179,7 @@ def requested_rules(habitable: object) -> RuleSet | None:
     """
     if habitable is None or habitable is False:
         return None
-    if habitable is True:
-        habitable = "default"
+    habitable = "default" if habitable is True else habitable
     if not isinstance(habitable, str | os.PathLike):
         raise ValueError(
             f"livable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
@@ -236,9 +233,8 @@ def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
 
 def warn_of_earlier_plans(folder: Path) -> None:
     """Warn if the folder holds plans of earlier samples."""
-    if left := [
-        name for name in PlanFiles(folder, picture=PICTURE).names if (folder / name).exists()
-    ]:
+    names = PlanFiles(folder, picture=PICTURE).names
+    if left := [name for name in names if (folder / name).exists()]:
         logger.warning(
             "%s: %s are left as they were, of earlier samples; realise=true replaces them",
             *(folder, ", ".join(left)),
@@ -258,7 +254,6 @@ def realise_samples(
     numbers on the plans, and a sentence. A stopped run keeps the plans found so far.
     """
     folder = request.out
-    # stopped before any plan
     if trained.stop_asked():  # while samples were taken
         warn_of_earlier_plans(folder)
         found = f"stopped before plans; plans realise {folder / 'samples.jsonl'} finds them"
@@ -270,10 +265,8 @@ def realise_samples(
         jobs = plans.jobs(diagrams)
         planned = realise_all(jobs, threads=threads)
     else:
-        jobs = PlanRequest(rules=habitable.rules).jobs(diagrams)
-        planned = map_in_threads(
-            habitable.plan_of, diagrams, threads=threads, doing="finding plans"
-        )
+        jobs, doing = PlanRequest(rules=habitable.rules).jobs(diagrams), "finding plans"
+        planned = map_in_threads(habitable.plan_of, diagrams, threads=threads, doing=doing)
     numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
     return numbers, summary(numbers, files)
 
@@ -315,12 +308,9 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(drawn.trajectory, request.out, vocab)
-        facts = {
-            **drawn.facts,
-            **exactness_facts(trained.approximations(log_weights=drawn.log_weights)),
-            **weights,
-        }
-        return report_samples(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
+        why = exactness_facts(trained.approximations(log_weights=drawn.log_weights))
+        what, facts = counted(len(diagrams), "sample"), {**drawn.facts, **why, **weights}
+        return report_samples(request, trained, what, diagrams, facts)
 
     return Samples(diagrams, write)
 
@@ -367,8 +357,7 @@ def _sample_rejecting(
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(None, request.out, vocab)
-        has = "livable" if habitable else "buildable"
-        what = counted(len(diagrams), f"{has} sample")
+        what = counted(len(diagrams), f"{'livable' if habitable else 'buildable'} sample")
         return report_samples(request, trained, what, diagrams, facts, habitable)
 
     return Samples(diagrams, write)

@@ -38,7 +38,7 @@ def facts_of(*names: str) -> Facts:
 
 
 def parts(facts: Facts, numbers: torch.Tensor) -> list[torch.Tensor]:
-    assert numbers.shape[1] == sum(facts.sizes)
+    assert numbers.shape[1] == sum(facts.sizes_of(*facts.names))
     return list(numbers.split(facts.sizes, dim=1))
 
 
