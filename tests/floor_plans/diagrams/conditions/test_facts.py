@@ -39,7 +39,7 @@ def facts_of(*names: str) -> Facts:
 
 def parts(facts: Facts, numbers: torch.Tensor) -> list[torch.Tensor]:
     assert numbers.shape[1] == sum(facts.sizes_of(*facts.names))
-    return list(numbers.split(facts.sizes, dim=1))
+    return list(numbers.split(facts.sizes_of(*facts.names), dim=1))
 
 
 def test_none_are_told_unless_asked_for():
