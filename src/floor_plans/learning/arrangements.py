@@ -179,8 +179,7 @@ def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]
 
     def rank(relation: tuple[int, int, int]) -> tuple[int, int]:
         i, j, _ = relation
-        of_i = 1 if i in placed else free[rooms[i]]
-        of_j = 1 if j in placed else free[rooms[j]]
+        of_i, of_j = (1 if room in placed else free[rooms[room]] for room in (i, j))
         if rooms[i] == rooms[j] and placed.isdisjoint((i, j)):
             of_j -= 1
         return of_i * of_j, -num_relations[i] - num_relations[j]

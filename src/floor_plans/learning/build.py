@@ -319,10 +319,8 @@ def real_data_for_samples(
         )
     # no file: generated plans of a seed that no recipe trains on
     known = generator.cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
-    name = (
-        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, "
-        f"generator_seed={REFERENCE_SEED}, livable or not"
-    )
+    name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, "
+    name += f"generator_seed={REFERENCE_SEED}, livable or not"
     logger.info("no reference=FILE: comparing with %s", name)
     num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)
     return RealDiagrams(name, known[:num], training, known, NUM_REFERENCE)

@@ -141,17 +141,13 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of samples that the solver tries to build: ``eval.num_solver_checks``, or 0
-        without OR-Tools.
-
-        If null: ``usual_verdicts``, or 0 if there are fewer than ``_FEWEST_SAMPLES`` samples.
-        """
+        """Number of samples that the solver tries to build: ``eval.num_solver_checks``, or if null
+        ``usual_verdicts`` of ``_FEWEST_SAMPLES`` samples and more; 0 without OR-Tools."""
         asked, num_samples = config.eval.num_solver_checks, int(config.eval.num_samples)
-        if not is_installed():
+        if not is_installed() or (asked is None and num_samples < _FEWEST_SAMPLES):
             return 0
         if asked is None:
-            enough = num_samples >= _FEWEST_SAMPLES
-            return usual_verdicts(num_samples, config.data.max_nodes) if enough else 0
+            return usual_verdicts(num_samples, config.data.max_nodes)
         return min(num_samples, int(asked))
 
     def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:
@@ -168,11 +164,8 @@ class DiagramCells(TokenCells):
 
     def notes(self, comparison: Comparison) -> list[str]:
         asked = sorted({int(n) for m in comparison.models if (n := m.mean("num_verdicts")) > 0})
-        return [
-            f"Realisable and buildable: a constraint solver decides if a floor plan exists, for "
-            f"the first {counted(num, 'sample')}."
-            for num in asked
-        ]
+        what = "Realisable and buildable: a constraint solver decides if a floor plan exists, for"
+        return [f"{what} the first {counted(num, 'sample')}." for num in asked]
 
 
 class _ReportWithVerdicts(DiagramReport):
@@ -187,7 +180,6 @@ class _ReportWithVerdicts(DiagramReport):
 def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     """Return ``plan_shares`` with the standard error of each column."""
     found = plan_shares(diagrams, len(diagrams))
-    for column in _PLAN_COLUMNS if found else ():
-        error = share_error(found[column.name], len(diagrams))
-        found[f"{column.name}_standard_error"] = error
+    for name in [each.name for each in _PLAN_COLUMNS] if found else ():
+        found[f"{name}_standard_error"] = share_error(found[name], len(diagrams))
     return found

@@ -125,15 +125,8 @@ class Arranger:
         shares = weighed.log_weights.softmax(dim=0)
         rows = torch.multinomial(shares, self.num, replacement=True, generator=generator)
         drawn = weighed.arrangements.select(rows)
-        return Arranged(
-            partial=partial,
-            line=line,
-            tokens=drawn.tokens,
-            orders=drawn.orders(self.vocab.n_max),
-            num_scored=weighed.num_scored,
-            num_batches=weighed.num_batches,
-            error=weighed.error,
-        )
+        work = (weighed.num_scored, weighed.num_batches, weighed.error)
+        return Arranged(partial, line, drawn.tokens, drawn.orders(self.vocab.n_max), *work)
 
     def _check_seen(self, found: Arrangements, line: int) -> None:
         device = self.algorithm.layout.support.device
@@ -305,14 +298,13 @@ class _Network:
         Raises ``ValueError`` for logits that are not finite."""
         # evaluate each distinct row once
         distinct, which = tokens.unique(dim=0, return_inverse=True)
-        batches = distinct.to(self.algorithm.layout.support.device).split(self.batch_size)
-        self.num_scored += len(distinct)
-        self.num_batches += len(batches)
         found, layout = [], self.algorithm.layout
-        for x in batches:
+        for x in distinct.to(layout.support.device).split(self.batch_size):
             real = layout.is_real(x)
             t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
             found.append(self.algorithm.denoise(x, t, real))
+        self.num_scored += len(distinct)
+        self.num_batches += len(found)
         log_d0 = torch.cat(found).double().cpu()
         check_weighed(self.algorithm, log_d0)
         return log_d0[which]

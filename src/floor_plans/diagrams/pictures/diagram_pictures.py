@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from discrete_diffusion.runtime import atomic_write
 from discrete_diffusion.viz import LINE, MUTED_TEXT, TEXT
 from floor_plans.diagrams.pictures import bubbles
+from floor_plans.diagrams.pictures.bubbles import Knowledge, Plan
 from floor_plans.diagrams.pictures.placement import (
     Line,
     Placement,
@@ -63,21 +64,19 @@ class Pen:
         """Width of lines in points."""
         return min(0.55 + 0.13 * self.side, 1.4)
 
-    def line(self, line: Line, known: bubbles.Knowledge) -> None:
+    def line(self, line: Line, known: Knowledge) -> None:
         """Draw a line just below the bubbles of its deeper end; unknown relations are lowest."""
         # certain lines are above uncertain ones of the same depth
         colour, dashes = bubbles.LINE_STYLES[known]
-        self.axes.add_collection(
-            LineCollection(
-                [self._on_page(line.points)],
-                colors=colour,
-                linewidths=self.width,
-                linestyles=[dashes],
-                capstyle="round",
-                zorder=(2 if known in ("known", "broken") else 1.5) + 3 * line.depth,
-            ),
-            autolim=False,
-        )
+        zorder = (2 if known in ("known", "broken") else 1.5) + 3 * line.depth
+        self._add_lines([self._on_page(line.points)], colour, self.width, zorder, dashes)
+
+    def _add_lines(
+        self, lines: Any, colours: Any, width: float, zorder: float, dashes: Any = "solid"
+    ) -> None:
+        style: dict[str, Any] = {"colors": colours, "linewidths": width, "linestyles": [dashes]}
+        drawn = LineCollection(lines, **style, capstyle="round", zorder=zorder)
+        self.axes.add_collection(drawn, autolim=False)
 
     def progress(self, share: float) -> None:
         """Draw a bar along the bottom of the card, filled from the left up to ``share`` in 0..1."""
@@ -87,24 +86,11 @@ class Pen:
         ends = [(right, bubbles.CARD_EDGE)]
         if share > 0:
             ends.append((left + share * (right - left), bubbles.PROGRESS))
-        self.axes.add_collection(
-            LineCollection(
-                [[(left, y), (end, y)] for end, _ in ends],
-                colors=[colour for _, colour in ends],
-                linewidths=2 * self.width,
-                capstyle="round",
-                zorder=1,
-            ),
-            autolim=False,
-        )
+        lines = [[(left, y), (end, y)] for end, _ in ends]
+        self._add_lines(lines, [colour for _, colour in ends], 2 * self.width, 1)
 
     def room(
-        self,
-        room: int,
-        code: int | None,
-        spot: Array,
-        chord: float,
-        known: bubbles.Knowledge = "known",
+        self, room: int, code: int | None, spot: Array, chord: float, known: Knowledge = "known"
     ) -> None:
         """Draw the bubble of a room of type ``code``, and its label.
 
@@ -113,12 +99,8 @@ class Pen:
         """
         # bubble, with a rim by its state
         style, depth = bubbles.room_style(code), int(self.placement.depth[room])
-        edge = {
-            "known": bubbles.shade(style.colour, 0.84),
-            "wall": bubbles.shade(style.colour, 0.84),
-            "unknown": bubbles.shade(style.colour, 0.6),
-            "broken": bubbles.BROKEN_LINE,
-        }[known]
+        edge = bubbles.shade(style.colour, 0.6 if known == "unknown" else 0.84)
+        edge = bubbles.BROKEN_LINE if known == "broken" else edge
         self.axes.add_artist(
             Circle(
                 tuple(self._on_page(self.placement.centres[room])),
@@ -133,11 +115,8 @@ class Pen:
         )
         # label, as large as fits
         x, y = self._on_page(spot)
-        points = min(
-            POINTS_PER_INCH * self.scale * chord / text_width(style.label),
-            POINTS_PER_INCH * self.scale * 0.31,
-            14.0,
-        )
+        inch = POINTS_PER_INCH * self.scale
+        points = min(inch * chord / text_width(style.label), inch * 0.31, 14.0)
         points = max(points, 1.0)  # FreeType renders no smaller letters
         self.axes.text(x, y, style.label, fontsize=points, zorder=4 + 3 * depth, **LABEL)
 
@@ -165,7 +144,7 @@ class Entry:
 
     name: str
     colour: str
-    shown: bubbles.Knowledge = "known"
+    shown: Knowledge = "known"
     is_line: bool = False
 
     @property
@@ -195,7 +174,7 @@ class Entry:
 
 
 def key_entries(
-    plans: Iterable[bubbles.Plan], *, unknown: bool = False, broken: str = ""
+    plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
     """Entries of the key: room types by code, relations without direction, then optional entries.
 
@@ -274,18 +253,11 @@ class Sheet:
         left = MARGIN + column * (self.cell + self.gutter)
         top = MARGIN + row * (self.header + self.cell + self.gutter) + self.header
         rounding = 0.035 * self.cell
-        self.axes.add_artist(
-            FancyBboxPatch(
-                (left + rounding, top + rounding),
-                self.cell - 2 * rounding,
-                self.cell - 2 * rounding,
-                boxstyle=f"round,pad={rounding},rounding_size={rounding}",
-                facecolor=bubbles.CARD,
-                edgecolor=bubbles.CARD_EDGE,
-                linewidth=0.8,
-                zorder=0,
-            )
-        )
+        corner, side = (left + rounding, top + rounding), self.cell - 2 * rounding
+        shape = f"round,pad={rounding},rounding_size={rounding}"
+        colours: dict[str, Any] = {"facecolor": bubbles.CARD, "edgecolor": bubbles.CARD_EDGE}
+        card = FancyBboxPatch(corner, side, side, shape, linewidth=0.8, zorder=0, **colours)
+        self.axes.add_artist(card)
         # title, as large as fits
         if title:
             width = (self.cell - 0.06) * POINTS_PER_INCH
@@ -357,13 +329,13 @@ def wrap_entries(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
 MAX_DRAWN = 36  # most diagrams of a list that are plotted
 
 
-def plot_diagram(diagram: bubbles.Plan, path: str | Path | None = None) -> Figure:
+def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:
     """Plot one diagram without a legend; see ``plot_grid``."""
     return plot_grid([diagram], path, legend=False, cell=5.0)
 
 
 def plot_grid(
-    diagrams: Sequence[bubbles.Plan],
+    diagrams: Sequence[Plan],
     path: str | Path | None = None,
     *,
     columns: int | None = None,
@@ -394,7 +366,7 @@ def plot_grid(
     return sheet.finish(path)
 
 
-def svg_of_grid(diagrams: Sequence[bubbles.Plan], *, legend: bool = True, cell: float = 2.1) -> str:
+def svg_of_grid(diagrams: Sequence[Plan], *, legend: bool = True, cell: float = 2.1) -> str:
     """SVG text of ``plot_grid``, for notebooks."""
     return svg_of(plot_grid(diagrams, legend=legend, cell=cell))
 
@@ -407,21 +379,21 @@ def grid_shape(count: int, columns: int | None = None, *, aspect: float = 1.0) -
 
 
 def key_of(
-    plans: Sequence[bubbles.Plan], placements: Sequence[Placement], *, unknown: bool = False
+    plans: Sequence[Plan], placements: Sequence[Placement], *, unknown: bool = False
 ) -> tuple[Entry, ...]:
     """Entries of the legend; ``unknown``: include unknown rooms and relations."""
     broken = "Contradicts the others" if any(p.broken for p in placements) else ""
     return key_entries(plans, unknown=unknown, broken=broken)
 
 
-def draw_diagram(pen: Pen, plan: bubbles.Plan) -> None:
+def draw_diagram(pen: Pen, plan: Plan) -> None:
     """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
     # lines below bubbles
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:
         if (i, j) in lines:
-            known: bubbles.Knowledge = "wall" if r == ADJACENT else "known"
+            known: Knowledge = "wall" if r == ADJACENT else "known"
             pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else known)
     # bubbles with labels
     for room, code in enumerate(plan.rooms):

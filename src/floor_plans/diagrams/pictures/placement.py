@@ -111,8 +111,7 @@ def place_together(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     for diagram, centres, radii, inside in zip(
         diagrams, chosen, problem.radii, problem.inside, strict=True
     ):
-        listed = diagram.relations
-        broken = tuple((i, j, r) for i, j, r in listed if not is_honoured(centres, radii, i, j, r))
+        broken = tuple(t for t in diagram.relations if not is_honoured(centres, radii, *t))
         found.append(Placement(centres, radii, inside.sum(axis=1), inside, broken))
     return found
 
@@ -147,9 +146,7 @@ def _starts(problem: bubbles.Constraints) -> Array:
         jitter = np.random.default_rng(start).uniform(-1.0, 1.0, (n, 2))
         starts[:, start] = springs + (0.01 + 0.45 * start) * jitter
     # ranks: number of rooms before each one along each axis
-    behind = transitive_closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(
-        axis=3
-    )  # (B, axis, n)
+    behind = transitive_closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(3)  # (B, axis, n)
     ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
     starts[:, -1] = 1.6 * ranks + 0.3 * springs
     for b in np.flatnonzero(~problem.order.any(axis=(1, 2, 3))):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -160,12 +161,8 @@ def _films(trajectories: Sequence[Sequence[PartialDiagram]]) -> list[_Film]:
 
 def _key(films: Sequence[_Film]) -> tuple[diagram_pictures.Entry, ...]:
     frames = [frame for film in films for frame in film.frames]
-    broken = any(
-        film.known((i, j), r) == "broken"
-        for film in films
-        for frame in film.frames
-        for i, j, r in frame.relations
-    )
+    stated = [(film, t) for film in films for frame in film.frames for t in frame.relations]
+    broken = any(film.known((i, j), r) == "broken" for film, (i, j, r) in stated)
     return diagram_pictures.key_entries(
         frames,
         unknown=not all(frame.is_complete for frame in frames),
@@ -213,14 +210,9 @@ def write_gif(
     """
     images = map(palette.apply, pictures)
     with atomic_write(path) as unfinished:
-        next(images).save(
-            unfinished,
-            format="GIF",
-            save_all=True,
-            append_images=images,
-            duration=[round(1000 * each) for each in seconds],
-            loop=0,
-        )
+        how: dict[str, Any] = {"format": "GIF", "save_all": True, "loop": 0}
+        times = [round(1000 * each) for each in seconds]
+        next(images).save(unfinished, append_images=images, duration=times, **how)
 
 
 def _packed(picture: Pixels) -> NDArray[np.int32]:
@@ -241,7 +233,6 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
     Without a trajectory, files of an earlier run are removed, since they show other samples.
     """
     animation, strip = (folder / name for name in TRAJECTORY)
-    # no trajectory: remove the files of an earlier run
     if trajectory is None:
         earlier = [path for path in (animation, strip) if path.is_file()]
         for path in earlier:
