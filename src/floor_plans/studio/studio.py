@@ -75,10 +75,8 @@ class Studio:
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
         # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
-        self.workers, self.pickled = (
-            Workers(workers, seconds=_PLAN_SECONDS),
-            answering.pickled_model(model),
-        )
+        self.pickled = answering.pickled_model(model)
+        self.workers = Workers(workers, seconds=_PLAN_SECONDS)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
@@ -103,9 +101,12 @@ class Studio:
 
     def model_facts(self) -> dict[str, Any]:
         """Facts of the model for the page."""
-        # limits of the model, then styles of its rooms
         words, model = self.model.words, self.model
         styles = [(name, ROOM_STYLES[ROOM_TYPES.index(name)]) for name in words.room_types]
+        rooms = [
+            {"type": name, "label": s.label, "name": s.name, "colour": s.colour, "size": s.radius}
+            for name, s in styles
+        ]
         return {
             "version": __version__,
             "backbone": model.checkpoint.config.algo.backbone,
@@ -116,16 +117,7 @@ class Studio:
             "relations": [*words.relations, "no-edge"],
             "brief_keys": json_schema()["properties"],
             "unknown_colour": UNKNOWN_ROOM.colour,
-            "rooms": [
-                {
-                    "type": name,
-                    "label": s.label,
-                    "name": s.name,
-                    "colour": s.colour,
-                    "size": s.radius,
-                }
-                for name, s in styles
-            ],
+            "rooms": rooms,
         }
 
     def health(self) -> dict[str, Any]:

@@ -47,17 +47,13 @@ DXF = FileKind(
 )
 WKT = FileKind("WKT", begins_with_text(r"\s*(multi)?polygon\s*\("), _READ, suffixes=(".wkt",))
 
+_BINARY = b"AutoCAD Binary DXF"
 PLAN_KINDS = (
     GEOJSON,
     DXF,
     WKT,
     FileKind("a DWG drawing", begins_with_bytes(b"AC10"), "save it as DXF", is_text=False),
-    FileKind(
-        "a binary DXF drawing",
-        begins_with_bytes(b"AutoCAD Binary DXF"),
-        "save it as text",
-        is_text=False,
-    ),
+    FileKind("a binary DXF drawing", begins_with_bytes(_BINARY), "save it as text", is_text=False),
     FileKind("IFC", begins_with_text(r"\s*ISO-10303-21"), "export its spaces as DXF or GeoJSON"),
 )
 
@@ -145,10 +141,8 @@ def load_plan_json(text: bytes) -> Any:
         return json.loads(text.decode("utf-8"), object_pairs_hook=RepeatedKeys.of)
     # each error of the decoder becomes one sentence
     except UnicodeDecodeError as error:
-        byte = text[error.start]
-        raise DiagramError(
-            "", f"not UTF-8 text: byte 0x{byte:02x} at position {error.start}"
-        ) from error
+        shown = f"byte 0x{text[error.start]:02x} at position {error.start}"
+        raise DiagramError("", f"not UTF-8 text: {shown}") from error
     except json.JSONDecodeError as error:
         between = error.doc[: error.pos].lstrip()
         if error.msg == "Extra data" and "\r" in between and "\n" not in between:
@@ -215,9 +209,8 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
             finite_number(value, field)
         elif isinstance(value, list | dict):
             if depth == MAX_DEPTH:
-                raise DiagramError(
-                    field[: field.find("[")], f"nested deeper than {MAX_DEPTH} levels"
-                )
+                reason = f"nested deeper than {MAX_DEPTH} levels"
+                raise DiagramError(field[: field.find("[")], reason)
             if isinstance(value, dict):
                 check_keys(value)
             inner = value.items() if isinstance(value, dict) else enumerate(value)

@@ -32,12 +32,10 @@ Value = list[Any] | str | None  # numbers in MATLAB's shape, text, or None for o
 
 def is_mat_file(path: Path) -> bool:
     """True if a file is in MATLAB's format, by its name or first bytes."""
-    if not path.is_file():
-        return False
-    # by suffix, header text or version bytes
-    head = _head(path)
+    head = _head(path) if path.is_file() else b""
     is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
-    return path.suffix.lower() == ".mat" or head.startswith(b"MATLAB") or is_version_5
+    is_named = path.is_file() and path.suffix.lower() == ".mat"
+    return is_named or head.startswith(b"MATLAB") or is_version_5
 
 
 def _head(path: Path) -> bytes:

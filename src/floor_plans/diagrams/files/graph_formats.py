@@ -90,16 +90,13 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     metadata = graph.graph.get("metadata", {})
     if not isinstance(metadata, Mapping):
         raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
-    others = {
-        name: value
-        for name, value in graph.graph.items()
-        if name != "metadata" and (value or name not in _DEFAULTS)
-    }
+    listed = [(name, x) for name, x in graph.graph.items() if x or name not in _DEFAULTS]
+    others = {name: value for name, value in listed if name != "metadata"}
     if twice := metadata.keys() & others.keys():
         name = min(map(str, twice))
         raise DiagramError(name, "is both a graph attribute and a key of the metadata")
     diagram = BubbleDiagram(
-        rooms=tuple(room_code(room, where) for room, where in zip(rooms, places, strict=True)),
+        rooms=tuple(map(room_code, rooms, places)),
         relations=read_relations(relations, len(rooms), "relations"),
         boxes=tuple(map(tuple, boxes)) if boxes else None,
         metadata={**metadata, **others},
@@ -198,17 +195,11 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
     if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):
         value = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
         raise DiagramError(COUNTS, f"says {value}")
-    rooms = [
-        room_code(kind, f"{GRAPH}[{name}]", ADJACENCY)
-        for kind, name in zip(types, graph, strict=True)
-    ]
-    return Plan(
-        BubbleDiagram(
-            tuple(rooms),
-            tuple((i, j, r) for (i, j), r in _relations(graph).items()),
-            metadata={key: value for key, value in data.items() if key not in (GRAPH, COUNTS)},
-        )
-    )
+    named = zip(types, graph, strict=True)
+    rooms = tuple(room_code(kind, f"{GRAPH}[{name}]", ADJACENCY) for kind, name in named)
+    relations = tuple((i, j, r) for (i, j), r in _relations(graph).items())
+    metadata = {key: value for key, value in data.items() if key not in (GRAPH, COUNTS)}
+    return Plan(BubbleDiagram(rooms, relations, metadata=metadata))
 
 
 def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
@@ -224,10 +215,8 @@ def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
             if other not in number or other == name:
                 raise DiagramError(where, f"{reprlib.repr(other)} is not another room of the plan")
             if type(value) is not int or value not in _RELATIONS:
-                reason = (
-                    f"expected 1 (a wall between them) or 2 (a door), got {reprlib.repr(value)}"
-                )
-                raise DiagramError(f"{where}[{other}]", reason)
+                expected = "expected 1 (a wall between them) or 2 (a door)"
+                raise DiagramError(f"{where}[{other}]", f"{expected}, got {reprlib.repr(value)}")
             i, j = sorted((number[name], number[other]))
             if found.setdefault((i, j), _RELATIONS[value]) != _RELATIONS[value]:
                 reason = f"{value}, but {GRAPH}[{other}][{name}] is {graph[other][name]}"
@@ -297,9 +286,8 @@ def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
         try:
             yield json.dumps(data, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(
-                f"diagram {k}: its metadata cannot be written as JSON ({error})"
-            ) from error
+            reason = f"its metadata cannot be written as JSON ({error})"
+            raise ValueError(f"diagram {k}: {reason}") from error
 
 
 def _write(path: Paths, texts: Iterable[str]) -> None:

@@ -286,8 +286,8 @@ class RecognisedCodes:
     def table_of(self, record: Record[object]) -> str | None:
         """Table of a record's codes, None if it has no codes.
 
-        It is the record's own table, else the user's, else ``OUR_TABLE`` if some rooms are given by
-        name, else the table of the file.
+        It is its own table, else the user's, else ``OUR_TABLE`` if some rooms are given by name,
+        else the table of the file.
         """
         codes = record.room_codes
         if not codes.integers:
@@ -333,8 +333,7 @@ def recognise_codes(
             raise ValueError(f"{source}: {error}") from error
         doubts += _doubts(source, decided_by, table)
         tables.update(dict.fromkeys(files, table))
-    # doubtful plans are read, with a warning
-    for doubt in doubts:
+    for doubt in doubts:  # such plans are read
         logger.warning("%s", doubt.sentence)
     return RecognisedCodes(None, tables, tuple(doubts))
 
@@ -412,8 +411,7 @@ def _contradicts(plan: RoomCodes, name: str) -> bool:
 
 def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
     """Doubts about the table of a file: plans that contradict it, grouped by ``_sign``."""
-    distinct = {record.room_codes for record in records}
-    against = {plan for plan in distinct if _contradicts(plan, name)}
+    against = {plan for plan in {each.room_codes for each in records} if _contradicts(plan, name)}
     by_sign: dict[str, list[Record[object]]] = {}
     for record in records:
         if record.room_codes in against and (sign := _sign(record.room_codes, name)):
@@ -463,17 +461,13 @@ def _refusal(
     return (
         f"its room codes fit several tables: {'; '.join(parts)}. Name theirs: {tables} (sample and "
         "evaluate: room_codes=TABLE, discrete-diffusion data: --room-codes TABLE); a file or "
-        "folder of "
-        'several tables needs a "codes": "TABLE" in each record'
+        'folder of several tables needs a "codes": "TABLE" in each record'
     )
 
 
 def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
     """Most frequent codes that the tables read differently, ascending."""
     frequent = Counter(code for plan in counts.elements() for code in plan.integers)
-    differing = [
-        code
-        for code, _ in frequent.most_common()
-        if len({CODE_TABLES[name].meaning(code) for name in names}) > 1
-    ]
+    meanings = {code: {CODE_TABLES[name].meaning(code) for name in names} for code in frequent}
+    differing = [code for code, _ in frequent.most_common() if len(meanings[code]) > 1]
     return sorted(differing[:_MAX_SHOWN])
