@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import torch
@@ -95,7 +94,7 @@ class TextModel(LM):
             raise ValueError(f"checkpoint={checkpoint} has no tokenizer, and tasks are of text")
         # tokens of text in a window, which BOS and EOS may frame
         self.begin = [int(data.bos_id)] if data.get("pack") == "wrap_bos_eos" else []
-        self.room = int(data.length) - 2 * len(self.begin)
+        self.text_length = int(data.length) - 2 * len(self.begin)
         self.batch_size = int(batch_size) if str(batch_size).isdecimal() else max_batch_size or 32
         self.noise_samples, self.seed = noise_samples, seed
         settings = {"name": sampling, "temperature": temperature}
@@ -124,7 +123,7 @@ class TextModel(LM):
         """Log-probabilities of whole texts, window by window; no window sees the one before it."""
         scores = []
         for ids in self._encode([request.args[0] for request in requests]):
-            windows = [ids[k : k + self.room] for k in range(0, len(ids), self.room)]
+            windows = [ids[k : k + self.text_length] for k in range(0, len(ids), self.text_length)]
             scores.append(sum(log_p for log_p, _ in self._scores([([], new) for new in windows])))
         return scores
 
@@ -133,21 +132,19 @@ class TextModel(LM):
         contexts = self._encode([request.args[0] for request in requests])
         options = [{"max_gen_toks": _NEW_TOKENS, **request.args[1]} for request in requests]
         new: list[list[int]] = [[] for _ in requests]
-        texts, waiting = [""] * len(requests), list(range(len(requests)))
-        for turn in count():
-            if not waiting:
-                return texts
+        texts, waiting, turn = [""] * len(requests), list(range(len(requests))), 0
+        while waiting:
             # the end of each text, and MASK for what is missing or half a window
             rows = []
             for k in waiting:
                 known, missing = contexts[k] + new[k], options[k]["max_gen_toks"] - len(new[k])
-                kept = self.room - min(missing, max(1, self.room // 2))
+                kept = self.text_length - min(missing, max(1, self.text_length // 2))
                 rows.append(self.begin + known[max(0, len(known) - kept) :])
             for k, row, tokens in zip(waiting, rows, self._complete(rows, turn), strict=True):
-                new[k] += tokens[len(row) : len(self.begin) + self.room]
-                texts[k], new[k] = self._until(new[k], options[k])
-            waiting = [k for k in waiting if new[k]]
-        raise AssertionError
+                new[k] += tokens[len(row) : len(self.begin) + self.text_length]
+                texts[k], new[k] = self._up_to_stop(new[k], options[k])
+            waiting, turn = [k for k in waiting if new[k]], turn + 1
+        return texts
 
     def _complete(self, rows: list[list[int]], turn: int) -> list[list[int]]:
         """Sample whole windows that begin with ``rows``."""
@@ -160,13 +157,14 @@ class TextModel(LM):
         tokens: list[list[int]] = drawn.tokens.tolist()
         return tokens
 
-    def _until(self, ids: list[int], options: Mapping[str, Any]) -> tuple[str, list[int]]:
+    def _up_to_stop(self, ids: list[int], options: Mapping[str, Any]) -> tuple[str, list[int]]:
         """Return the text of ids up to its end, and the ids, or [] if the text has ended."""
         shown = ids[: options["max_gen_toks"]]
         if (eos_id := self.vocabulary.eos_id) in shown:
             shown = shown[: shown.index(eos_id)]
         (text,) = self.vocabulary.decode(torch.tensor([shown], dtype=torch.long))
-        ends = [text.index(stop) for stop in as_list(options.get("until")) if stop in text]
+        stops = [stop for stop in as_list(options.get("until")) if stop]
+        ends = [text.index(stop) for stop in stops if stop in text]
         going_on = len(shown) == len(ids) < options["max_gen_toks"] and not ends
         return text[: min(ends, default=None)], ids if going_on else []
 
@@ -189,12 +187,12 @@ class TextModel(LM):
         """Log-probability of each continuation, and whether each of its tokens is the likeliest."""
         fitting = []
         for context, new in pairs:
-            if len(new) > self.room:
+            if len(new) > self.text_length:
                 raise ValueError(
                     f"a text of {len(new):,} tokens is to be scored as a whole, and the model has "
-                    f"windows of {self.room}; train with a larger data.length"
+                    f"windows of {self.text_length}; train with a larger data.length"
                 )
-            kept = context[max(0, len(context) + len(new) - self.room) :]
+            kept = context[max(0, len(context) + len(new) - self.text_length) :]
             fitting.append((self.begin + kept, new))
         score = self._chain if self.is_exact else self._bounds
         parts = (fitting[k : k + _AT_ONCE] for k in range(0, len(fitting), _AT_ONCE))

@@ -216,7 +216,7 @@ def build_language_model(
 
 
 def add_lora(backbone: TransformersBackbone, rank: int, *, mask_id: int) -> None:
-    """Freeze a backbone but for matrices of low rank next to its linear layers, and MASK's row.
+    """Freeze a backbone, and add matrices of low rank to its linear layers and a new row for MASK.
 
         W x -> W x + B A x,    A (rank, D_in),    B (D_out, rank), 0 at first
 

@@ -56,6 +56,7 @@ def test_the_same_run_goes_on(check):
         optim__further=None,
         algo__condition_dropout=None,
         algo__weighting="velocity",
+        data__random_length=0,
     )
 
 
@@ -89,6 +90,7 @@ def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
         ({"seed": 4, "optim__lr": 0.5}, "seed 3 -> 4, optim.lr 0.001 -> 0.5 (was -> is)"),
         ({"model": {}, "seed": 1}, " more"),
         ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
+        ({"data__random_length": 0.1}, "data.random_length absent -> 0.1"),
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model": {}}, "model.name bd_tiny -> absent"),
         ({"algo__time_sampling": "uniform"}, "algo.time_sampling uniform_count -> uniform"),
