@@ -1,10 +1,13 @@
 """What sampling with ``bd3lm`` costs when finished blocks are computed once, and all in every call.
 
     python benchmarks/speed_blocks.py [--models dit_tiny dit_small] [--all dit_tiny] [--repeats 2]
+    python benchmarks/speed_blocks.py --call dit_tiny dit_small
 
 Eight samples of 512 tokens of untrained models with random weights, ``first-hitting``, one thread;
 ``autoregressive`` for comparison. ``--all``: models that also compute all columns in every call.
-The tokens of both must be equal. Writes ``benchmarks/results/speed_blocks.json``.
+The tokens of both must be equal. Writes ``benchmarks/results/speed_blocks.json``. ``--call``
+measures one call for a token of the block in the middle, and the memory of the cache, with the ids
+of GPT-2, and writes ``speed_blocks_call.json``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from clock import Spent, interleaved, rates, ratio_words, timed
+from clock import MIB, Spent, interleaved, rates, ratio_words, timed
 from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
@@ -28,21 +31,20 @@ from discrete_diffusion.sampling.partial_samples import PartialSamples
 from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 
 NUM, LENGTH, NUM_IDS, SEED = 8, 512, 102, 0
-AR = "autoregressive"
+AR, CALL = "autoregressive", "speed_blocks_call"
 BLOCKS = (4, 16, 64)
-DATA = (
-    "data=text",
-    "data.token_unit=ids",
-    f"data.vocab_size={NUM_IDS}",
-    f"data.length={LENGTH}",
-    f"data.mask_id={NUM_IDS - 1}",
-)
+GPT2_IDS, GPT2_LENGTH = 50_258, 1024
+"""GPT-2's ids and MASK, and positions."""
 
 
-def built(model: str, block: int | None) -> TokenAlgorithm:
+def built(
+    model: str, block: int | None, num_ids: int = NUM_IDS, length: int = LENGTH
+) -> TokenAlgorithm:
     """An untrained model with blocks of so many positions; None: an autoregressive one."""
     words = ["algo=ar"] if block is None else ["algo=bd3lm", f"algo.block_size={block}"]
-    config = compose("train", [*DATA, *words, "algo.backbone=dit", f"model={model}"])
+    words += ["data=text", "data.token_unit=ids", f"data.vocab_size={num_ids}"]
+    words += [f"data.length={length}", f"data.mask_id={num_ids - 1}"]
+    config = compose("train", [*words, "algo.backbone=dit", f"model={model}"])
     algorithm, generator = build_algorithm(config).eval(), make_generator(SEED)
     assert isinstance(algorithm, TokenAlgorithm)
     with torch.no_grad():
@@ -85,7 +87,58 @@ def measured(model: str, repeats: int, whole: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def of_a_call(model: str, block: int, repeats: int) -> dict[str, Any]:
+    """CPU-milliseconds of a call that predicts one token of the block in the middle of each sample,
+    with all columns and with the cache; mebibytes of the cache."""
+    algorithm = built(model, block, GPT2_IDS, GPT2_LENGTH)
+    real, middle = torch.ones(NUM, GPT2_LENGTH, dtype=torch.bool), GPT2_LENGTH // 2
+    clamp, generator = torch.full(real.shape, -1), make_generator(SEED)
+    samples = PartialSamples.start(algorithm, real, clamp, generator)
+    samples.x[:, :middle] = torch.randint(GPT2_IDS - 1, (NUM, middle), generator=generator)
+    here = torch.arange(GPT2_LENGTH).expand(NUM, -1) == middle
+    rows, t = torch.arange(NUM), torch.full((NUM,), 0.5, dtype=torch.float64)
+    sampler, found = build_sampler({"name": "first-hitting"}), {}
+
+    def call() -> int:
+        found["log_d0"] = sampler.log_d0(samples, rows, t, here)  # type: ignore[attr-defined]
+        return NUM
+
+    row: dict[str, Any] = {"model": model, "block": block}
+    for kept in (False, True):
+        with (
+            torch.no_grad(),
+            nullcontext() if kept else patch.object(PartialSamples, "keeps_blocks", False),
+        ):
+            call()
+            spent = [timed(call, torch.device("cpu")).cpu for _ in range(repeats)]
+            row["kept" if kept else "all"] = 1000 * median(spent)
+        drawn = found["log_d0"].exp()
+        other = found.setdefault("other", drawn)
+        assert torch.allclose(drawn, other, atol=1e-5), "other predictions"
+    layers = samples.readers[0].caches[0].layers
+    return {**row, "mib": sum(layer._kept.nbytes for layer in layers) / MIB}
+
+
 def sections(record: Record) -> Sections:
+    if record.name == CALL:
+        lines = [
+            [
+                row["model"],
+                str(row["block"]),
+                f"{row['all']:,.1f}",
+                f"{row['kept']:.1f}",
+                f"{row['mib']:.0f}",
+            ]
+            for row in record.results["rows"]
+        ]
+        said = (
+            f"One call for a token of each of {NUM} samples of {GPT2_LENGTH:,} positions, half of "
+            f"them finished; {GPT2_IDS:,} ids, random weights, float32, one thread; medians of "
+            f"{record.results['repeats']} calls. The last layer is applied at the {NUM} positions "
+            "that are read, either way."
+        )
+        table = ("model", "block", "all columns, CPU-ms", "cache, CPU-ms", "cache, MiB")
+        return {(Part.SPEED, CALL): f"{said}\n\n{markdown_table(table, lines)}"}
     head = ["model", "sampling", "CPU-seconds", "times as fast as with all columns", "AR = 1"]
     rows = [
         [
@@ -109,9 +162,14 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--models", nargs="+", default=["dit_tiny", "dit_small"])
     parser.add_argument("--all", nargs="*", default=["dit_tiny"])
+    parser.add_argument("--call", nargs="+", metavar="MODEL", help="one call of these alone")
     parser.add_argument("--repeats", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.call:
+        found = [of_a_call(model, block, 3) for model in given.call for block in BLOCKS]
+        publish(CALL, command=typed(), seed=SEED, results={"repeats": 3, "rows": found})
+        return
     rows = [
         row for model in given.models for row in measured(model, given.repeats, model in given.all)
     ]

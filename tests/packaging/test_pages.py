@@ -26,7 +26,7 @@ MOST_WORDS = {
     "samplers.md": 2_300,
     "measure.md": 2_900,
     "scale.md": 1_800,
-    "text.md": 2_200,
+    "text.md": 2_350,
     "graphs_and_molecules.md": 2_400,
     "puzzles.md": 800,
     "features.md": 1_200,

@@ -37,6 +37,7 @@ class FirstHitting(TokenSampler):
         temperature: see ``TokenSampler``.
         top_p: see ``TokenSampler``.
         guidance: see ``TokenSampler``.
+        refresh: see ``TokenSampler``.
         tokens_per_call: k > 1 reveals up to k tokens at a time, independently of each other, at
             the latest of their times, which is approximate; ``steps`` sets instead the number of
             calls (per block), among which the tokens are spread evenly. Samples with the same

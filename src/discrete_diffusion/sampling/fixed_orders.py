@@ -156,6 +156,7 @@ class Planned(FixedOrder):
         temperature: see ``TokenSampler``.
         top_p: see ``TokenSampler``.
         guidance: see ``TokenSampler``.
+        refresh: see ``TokenSampler``.
         calls: number of calls; overridden by ``steps`` if that is given.
         lost: largest estimated loss in nats per sample, of which each block has the share of its
             tokens; the fewest calls within it are used.

@@ -95,6 +95,7 @@ class Model:
         if self.batch_size or layout is None:
             return self.batch_size or rows_at_once(self.device)
         keeps = getattr(self.algorithm, "is_block_causal", False)
+        keeps |= getattr(self.sampler, "refresh", 1) > 1
         return rows_at_once(layout.support.device, layout.length, layout.vocab_size, keeps=keeps)
 
 
