@@ -1,7 +1,7 @@
 """Commands ``data describe | check | convert``, ``plans realise | make``, ``brief check | schema``.
 
 FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
-Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a folder of such files.
+Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson), or a folder of such files.
 A brief is YAML or JSON, see examples/briefs, or an OAS-Program in JSON.
 """
 
@@ -273,7 +273,7 @@ def convert_options(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="its suffix sets the format: .jsonl (one plan a line), .json (one list), .graphml "
         "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
-        "with boxes, .dxf, .ifc, .pdf, .geojson or .wkt (several: a folder)",
+        "with boxes, .dxf, .ifc, .pdf or .geojson (several: a folder)",
     )
     _reading_options(parser)
     # variants of the formats

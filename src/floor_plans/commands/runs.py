@@ -42,7 +42,7 @@ from floor_plans.rules.finding import check_extents, check_rooms
 from floor_plans.rules.rule_set import read_rules
 
 PICTURES = (".svg", ".png")
-SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".ifc", ".pdf", ".geojson", ".wkt", *PICTURES)
+SUFFIXES = (".jsonl", ".json", ".graphml", ".dxf", ".ifc", ".pdf", ".geojson", *PICTURES)
 MAX_DRAWN = 100  # most diagrams in one picture
 
 

@@ -92,26 +92,19 @@ class DrawnRoom:
 
     ``room``: its type. ``floor``: in metres, y downwards. ``number``: number that doors and the
     embedded plan use for it. ``among``: possible types, if the format does not distinguish them.
-    ``box``: its box, if the file states it; the floor is the part outside smaller rooms.
     """
 
     room: int
     floor: BaseGeometry
     number: int
     among: tuple[int, ...] = ()
-    box: Box | None = None
 
     def moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> DrawnRoom:
-        return replace(self, floor=move(self.floor), box=None)
+        return replace(self, floor=move(self.floor))
 
     @property
     def bounds(self) -> Box:
-        """``box``, unless the floor reaches out of it; otherwise the box around the floor."""
         x0, y0, x1, y1 = self.floor.bounds
-        if self.box is not None:
-            left, top, right, bottom = self.box
-            if left <= x0 <= x1 <= right and top <= y0 <= y1 <= bottom:
-                return self.box
         return x0, y0, x1, y1
 
 

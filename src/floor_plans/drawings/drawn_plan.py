@@ -172,7 +172,7 @@ class Drawing:
             what = f"{len(group)} rooms, {first} the first: another dwelling or storey?"
             notes.append(Note(APART, what))
         for k, room in enumerate(self.rooms):
-            if k not in unmoved and room.box is None:
+            if k not in unmoved:
                 notes += fill_notes(k, room.room, room.floor.area / bare.boxes[k].area)
         return Plan(
             read.to_diagram(),

@@ -64,13 +64,7 @@ from floor_plans.drawings.data_sets import data_set_records
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines, read_rlvr
-from floor_plans.drawings.polygon_files import (
-    Part,
-    check_listed,
-    read_geojson,
-    read_wkt,
-    storeys_of_drawing,
-)
+from floor_plans.drawings.polygon_files import Part, check_listed, read_geojson, storeys_of_drawing
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Fields of plans of any format, to find misspelt keys."""
@@ -279,14 +273,11 @@ _DRAWING_READERS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
 """Fields that identify a drawing in metres, each with its reader."""
 
 
-FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
+FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf")
 """Files of a folder that are read, also if gzipped."""
 
 
 _Parse = Callable[[Any, str | None], Plan]
-
-_DRAWINGS: dict[str, Callable[..., Drawing]] = {".dxf": read_dxf, ".wkt": read_wkt}
-"""Readers of files that draw one plan, by suffix."""
 
 
 def plan_records(
@@ -348,12 +339,11 @@ def _file_records(
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
         yield _graphml_record(path, max_nodes, names)
-    elif suffix in _DRAWINGS:
-        in_unit = {"unit": unit} if suffix == ".dxf" else {}  # WKT is always in metres
+    elif suffix == ".dxf":
 
         def parse_drawing(codes: str | None) -> Plan:
             with open_plans(path) as file:
-                drawing = _DRAWINGS[suffix](file.read(), names=names, **in_unit)
+                drawing = read_dxf(file.read(), unit=unit, names=names)
             return drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
 
         yield Record(path, "", RoomCodes(), parse_drawing)

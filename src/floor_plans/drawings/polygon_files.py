@@ -1,14 +1,10 @@
-"""GeoJSON and WKT: plans as polygons in metres, y upwards, and drawings of several storeys.
+"""GeoJSON: plans as polygons in metres, y upwards, and drawings of several storeys.
 
-RFC 7946 allows degrees only. Here coordinates of GeoJSON are metres, as the members "unit" and
-"frame" state. WKT has a row for each room and door, and for the outline; relations are not written,
-but measured again on the boxes of the rooms.
+RFC 7946 allows degrees only. Here coordinates are metres, as the members "unit" and "frame" state.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import reprlib
@@ -19,15 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from floor_plans.diagrams.files.fields import (
-    NO_NAMES,
-    DiagramError,
-    OwnNames,
-    checked_box,
-    plain,
-    required_list,
-    room_code,
-)
+from floor_plans.diagrams.files.fields import DiagramError, plain, required_list, room_code
 from floor_plans.diagrams.files.records import Note, Plan
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
 from floor_plans.drawings.drawn_plan import (
@@ -40,7 +28,7 @@ from floor_plans.drawings.drawn_plan import (
     rooms_of_labels,
     scale_to_metres,
 )
-from floor_plans.plans.floor_plan import Box, FloorPlan, rooms_from_json, rooms_to_json
+from floor_plans.plans.floor_plan import FloorPlan, rooms_from_json, rooms_to_json
 from floor_plans.rules.finding import ADDED, added_rooms
 
 if TYPE_CHECKING:
@@ -156,16 +144,6 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ``DiagramError`` if rooms are in several storeys or dwellings, and name these."""
-    for key in level_keys(rooms):
-        values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
-        shown = ", ".join(map(reprlib.repr, values))
-        raise DiagramError(
-            key, f"rooms of {shown}, and these are several plans; write each as a separate plan"
-        )
-
-
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
     """Raise ``DiagramError`` if an object lists a storey or dwelling for each room, and these
     differ."""
@@ -174,8 +152,14 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
         for key, values in data.items()
         if isinstance(values, list) and len(values) == num_rooms and plain(key) in _KEYS
     }
-    if listed:
-        check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
+    rooms = [{key: listed[key][k] for key in listed} for k in range(num_rooms)]
+    for key in level_keys(rooms):
+        shown = ", ".join(
+            reprlib.repr(each) for each in dict.fromkeys(listed[key]) if each is not None
+        )
+        raise DiagramError(
+            key, f"rooms of {shown}, and these are several plans; write each as a separate plan"
+        )
 
 
 OTHERS = "features that are neither room nor door"
@@ -297,100 +281,6 @@ def checked_shape(
             f"{reprlib.repr(given)}",
         )
     return flip_y(found)
-
-
-COLUMNS = ("kind", "id", "type", "area", "wkt", "box")
-
-
-def wkt_of(plan: FloorPlan) -> str:
-    """Write a plan as a table.
-
-    Rows are of kind "room" (``type``: its room type; ``box``: "x0 y0 x1 y1", of which smaller rooms
-    leave the floor), "door" (``type``: the numbers of its rooms, as "0 3" or "2 outside") and
-    "boundary", or "outline" for a plan without a boundary.
-    """
-    from shapely import LineString
-
-    file = io.StringIO()
-    table = csv.writer(file, lineterminator="\n")
-    table.writerow(COLUMNS)
-    # the outline, rooms and doors
-    outline = "outline" if plan.boundary is None else "boundary"
-    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text_of_shape(plan.outline)])
-    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
-        box = " ".join(repr(float(side)) for side in flip_y(plan.boxes[k]).bounds)
-        table.writerow(["room", k, name, f"{area:.2f}", _text_of_shape(drawn_floor(plan, k)), box])
-    for k, door in enumerate(plan.doors):
-        rooms = " ".join(map(str, rooms_to_json(door.rooms)))
-        table.writerow(["door", k, rooms, "", _text_of_shape(LineString([door.start, door.end]))])
-    return file.getvalue()
-
-
-def _text_of_shape(shape: BaseGeometry) -> str:
-    """Well-known text of a shape, with y upwards."""
-    import shapely
-
-    return shapely.to_wkt(flip_y(shape), rounding_precision=-1)  # all digits
-
-
-def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
-    """Read what ``wkt_of`` writes. ``names``: the user's own names of rooms. Raises
-    ``DiagramError`` naming row and column."""
-    check_installed()
-    try:
-        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
-    if not rows or any(column not in rows[0] for column in ("kind", "type", "wkt")):
-        raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
-    labels, floors, boxes, places = [], [], [], []
-    doors: list[DrawnDoor] = []
-    boundaries: list[BaseGeometry] = []
-    # sort the rows by kind
-    for number, row in enumerate(rows, start=2):
-        where = f"line {number}"
-        if None in row:  # the csv module puts cells beyond the last column there
-            raise DiagramError(where, f"has more cells than the {len(row) - 1} columns of line 1")
-        if row["kind"] == "room":
-            labels.append(names.room_type(row["type"]))
-            room_code(labels[-1], where)
-            floors.append(shape_of_text(row["wkt"], where, "Polygon", "MultiPolygon"))
-            boxes.append(_box_of_text(row.get("box") or "", where))
-            places.append(where)
-        elif row["kind"] == "door":
-            words = (row["type"] or "").split()
-            ends = rooms_from_json([int(w) if w.isdecimal() else w for w in words], math.inf)
-            line = shape_of_text(row["wkt"], where, "LineString")
-            doors.append(DrawnDoor(line, ends))
-        elif row["kind"] == "boundary":
-            boundaries.append(check_boundary(shape_of_text(row["wkt"], where, "Polygon"), where))
-        elif row["kind"] != "outline":
-            reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
-            raise DiagramError(where, reason)
-    if not labels:
-        raise DiagramError("kind", "no row is a room")
-    check_one_part([row for row in rows if row["kind"] == "room"])
-    # the drawing of these parts
-    types = rooms_of_labels(labels, floors, places)
-    rooms = tuple(
-        DrawnRoom(room, floor, k, box=box)
-        for k, (room, floor, box) in enumerate(zip(types, floors, boxes, strict=True))
-    )
-    boundary, left_out = largest_boundary(boundaries)
-    return Drawing(rooms, tuple(doors), boundary, left_out=left_out)
-
-
-def _box_of_text(text: str, where: str) -> Box | None:
-    """Box of four numbers, y downwards; None for an empty text."""
-    if not text:
-        return None
-    try:
-        x0, y0, x1, y1 = map(float, text.split())
-    except ValueError as error:
-        reason = f'box {reprlib.repr(text)}: expected "x0 y0 x1 y1", or nothing'
-        raise DiagramError(where, reason) from error
-    # from y upwards to y downwards
-    return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
 
 
 def shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:

@@ -28,7 +28,7 @@ from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.dxf import dxf_of
 from floor_plans.drawings.houseganpp import houseganpp_of, rlvr_of
 from floor_plans.drawings.ifc import ifc_of
-from floor_plans.drawings.polygon_files import geojson_of, wkt_of
+from floor_plans.drawings.polygon_files import geojson_of
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import added_rooms, check_extents
 from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants
@@ -61,7 +61,6 @@ FORMATS = {
     "pdf": PlanFormat(".pdf", lambda *plan: sheet_module().pdf_sheet(*plan), is_read=False),
     "svg": PlanFormat(".svg", lambda *plan: sheet_module().svg_sheet(*plan), is_read=False),
     "geojson": PlanFormat(".geojson", lambda plan, _: geojson_of(plan)),
-    "wkt": PlanFormat(".wkt", lambda plan, _: wkt_of(plan)),
     "houseganpp": PlanFormat(".houseganpp.json", lambda plan, _: houseganpp_of(plan)),
     "rlvr": PlanFormat(".rlvr.json", lambda plan, _: rlvr_of(plan)),
 }

@@ -245,7 +245,7 @@ class ExportBody(_Body):
 
     model_config = _example(diagram=_PAIR, format="json")
 
-    format: Literal["json", "svg", "graphml", "dxf", "geojson", "wkt", "pdf", "ifc"]
+    format: Literal["json", "svg", "graphml", "dxf", "geojson", "pdf", "ifc"]
     diagram: Drawing | None = None
     plan: dict[str, Any] | None = None
     language: Literal["en", "de"] = Field(

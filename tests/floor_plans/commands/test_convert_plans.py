@@ -46,8 +46,8 @@ def test_the_unit_is_that_of_boxes_in_which_plans_were_read(tmp_path):
     boxes = tuple(tuple(side / 4 for side in box) for box in PLANS[0].boxes)
     plan = replace(PLANS[0], boxes=boxes)
     write_diagrams("feet.jsonl", [plan])
-    main(["data", "convert", "feet.jsonl", "plan.wkt", "--unit=feet"])
-    (read,) = read_diagrams("plan.wkt")
+    main(["data", "convert", "feet.jsonl", "plan.geojson", "--unit=feet"])
+    (read,) = read_diagrams("plan.geojson")
     assert read.boxes == FloorPlan.of(plan, "feet").diagram.boxes
 
 

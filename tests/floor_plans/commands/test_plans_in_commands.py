@@ -164,7 +164,7 @@ def build(path):
     [
         ("plans.json", "smiles,logp\nCCO,1\n", ["not valid JSON"]),
         ("edges.jsonl", "source,target\n1,2\n", ["table of edges", "data=graphs"]),
-        ("wide.wkt", "kind,type,wkt\nroom,Kitchen,POINT (0 0),,\n", ["line 2", "3 columns"]),
+        ("plan.wkt", "POLYGON ((0 0, 1 0, 1 1, 0 0))\n", ["WKT; write", "GeoJSON"]),
         ("digits.dxf", 5_000 * "9" + "\nx\n", ["DXF"]),
     ],
     ids=["json", "jsonl", "wkt", "dxf"],

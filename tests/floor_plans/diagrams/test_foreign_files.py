@@ -84,7 +84,7 @@ def test_one_sentence_says_what_it_is_and_what_is_read(tmp_path, name):
     sentence = str(caught.value)
     assert sentence.startswith(f"{path}: ")
     assert "\n" not in sentence
-    for known in ("JSON lines", "GraphML", "DXF", "GeoJSON", "WKT", "data.mat"):
+    for known in ("JSON lines", "GraphML", "DXF", "GeoJSON", "Dwellings", "data.mat"):
         assert known in sentence
     report = read_report(path, ReadOptions(skip_invalid=True))
     assert [problem.sentence() for problem in report.problems] == [sentence]
@@ -228,9 +228,4 @@ def test_what_is_quoted_of_a_file_is_cut(tmp_path):
         (tmp_path / "plans.jsonl").write_text(json.dumps(line))
         with pytest.raises(ValueError) as caught:
             read_report(tmp_path / "plans.jsonl")
-        assert len(str(caught.value)) < len(str(tmp_path)) + 700
-    for text in (f"kind,type,wkt\n{long},Kitchen,POINT(0 0)\n", f"{long},b\n1,2\n"):
-        (tmp_path / "plan.wkt").write_text(text)
-        with pytest.raises(ValueError) as caught:
-            read_report(tmp_path / "plan.wkt")
         assert len(str(caught.value)) < len(str(tmp_path)) + 700

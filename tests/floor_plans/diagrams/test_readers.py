@@ -121,7 +121,9 @@ def test_byte_order_mark_and_windows_line_ends_are_read(write):
 def test_files_that_cannot_be_read_are_named(tmp_path, write):
     with pytest.raises(FileNotFoundError, match=f"no plans file at {tmp_path}/none.jsonl"):
         read_diagrams(tmp_path / "none.jsonl")
-    with pytest.raises(ValueError, match=r"is a folder without a \.json, .*, \.dxf, \.wkt file"):
+    with pytest.raises(
+        ValueError, match=r"is a folder without a \.json, .*, \.geojson, \.dxf file"
+    ):
         read_diagrams(tmp_path)
     with pytest.raises(ValueError, match="the file is empty"):
         read_diagrams(write(b""))

@@ -92,12 +92,6 @@ def expected_of(format: str, plan: FloorPlan) -> FloorPlan:
     """What is read back from a file of that format."""
     diagram = plan.diagram
     assert diagram.boxes is not None
-    if format == "wkt":
-        relations = measured(diagram.boxes, GAP)
-        bare = BubbleDiagram(diagram.rooms, relations, diagram.boxes)
-        return FloorPlan(
-            bare, tuple(replace(door, thickness=0.0) for door in plan.doors), plan.boundary
-        )
     if format == "houseganpp":
         bare = BubbleDiagram(nearest_types(plan), measured(diagram.boxes, GAP), diagram.boxes)
         doors = (replace(door, thickness=door.thickness or 4 * PIXEL) for door in plan.doors)

@@ -133,18 +133,6 @@ def test_doors_go_with_their_storey_and_a_boundary_with_all(tmp_path):
         read(tmp_path, collection(*rooms))
 
 
-def test_a_table_of_wkt_is_one_storey(tmp_path):
-    lines = ["kind,id,type,level,wkt"]
-    for level, rooms in (("EG", BELOW), ("OG", ABOVE)):
-        for name, *box in rooms:
-            corners = ring(*box)
-            text = ", ".join(f"{x} {y}" for x, y in [*corners, corners[0]])
-            lines.append(f'room,,{name},{level},"POLYGON (({text}))"')
-    with pytest.raises(ValueError, match=r"plan\.wkt.*'level'.*'EG', 'OG'.*write each"):
-        read(tmp_path, "\n".join(lines), "plan.wkt")
-    assert read(tmp_path, "\n".join(lines[:4]), "plan.wkt").diagrams[0].num_rooms == 3
-
-
 @pytest.mark.parametrize("relations", [{}, {"relations": []}])
 def test_storeys_that_a_plan_lists_for_its_rooms_are_refused(tmp_path, relations):
     boxes = [[0, 0, 60, 60], [60, 0, 120, 60], [0, 0, 60, 60]]

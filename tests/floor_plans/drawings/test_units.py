@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 
 import pytest
@@ -30,19 +28,6 @@ def scaled(value, factor):
 def of_another_hand(plan: FloorPlan, format: str, factor: float, unit: str | None = None) -> str:
     """The file of a plan without what is ours in it, its lengths so many times as large."""
     text = FORMATS[format].content_of(plan, DEFAULT)
-    if format == "wkt":
-        import shapely
-
-        rows = list(csv.DictReader(io.StringIO(text)))
-        for row in rows:
-            shape = shapely.from_wkt(row["wkt"])
-            row["wkt"] = shapely.transform(shape, lambda corners: corners * factor).wkt
-            del row["box"]
-        file = io.StringIO()
-        table = csv.DictWriter(file, rows[0])
-        table.writeheader()
-        table.writerows(rows)
-        return file.getvalue()
     data = json.loads(text)
     del data["discrete_diffusion"]
     data.pop("unit", None)
@@ -55,7 +40,7 @@ def of_another_hand(plan: FloorPlan, format: str, factor: float, unit: str | Non
     return json.dumps(data if unit is None else {**data, "unit": unit})
 
 
-@pytest.mark.parametrize("format", ["geojson", "wkt", "rlvr"])
+@pytest.mark.parametrize("format", ["geojson", "rlvr"])
 @pytest.mark.parametrize(
     ("factor", "named"),
     [

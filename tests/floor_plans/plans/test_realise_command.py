@@ -172,7 +172,7 @@ def test_a_line_with_wrong_areas_is_named(folder, capsys):
 @pytest.mark.slow
 def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
     write_diagrams("samples.jsonl", [SMALL])
-    words = ["plans", "realise", "samples.jsonl", "out=built", "formats=wkt"]
+    words = ["plans", "realise", "samples.jsonl", "out=built", "formats=rlvr"]
     main(words)
     (before,) = lines("built/plans.jsonl")
     with pytest.raises(SystemExit):
@@ -181,10 +181,10 @@ def test_earlier_plans_are_replaced_only_if_asked(folder, capsys):
     main([*words, "overwrite=true", "seed=5"])
     (after,) = lines("built/plans.jsonl")
     assert after["target_areas"] != before["target_areas"]
-    assert Path("built/wkt.replaced-1").is_dir()
+    assert Path("built/rlvr.replaced-1").is_dir()
     capsys.readouterr()
     main([*words[:-1], "overwrite=true", "formats=dxf"])
-    assert "left as they were, of earlier plans: built/wkt\n" in capsys.readouterr().out
+    assert "left as they were, of earlier plans: built/rlvr\n" in capsys.readouterr().out
 
 
 @pytest.mark.slow

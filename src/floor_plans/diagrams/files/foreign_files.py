@@ -45,13 +45,16 @@ DXF = FileKind(
     _READ,
     suffixes=(".dxf",),
 )
-WKT = FileKind("WKT", begins_with_text(r"\s*(multi)?polygon\s*\("), _READ, suffixes=(".wkt",))
-
 _BINARY = b"AutoCAD Binary DXF"
 PLAN_KINDS = (
     GEOJSON,
     DXF,
-    WKT,
+    FileKind(
+        "WKT",
+        begins_with_text(r"\s*(multi)?polygon\s*\("),
+        "write its polygons as GeoJSON in metres",
+        suffixes=(".wkt",),
+    ),
     FileKind("a DWG drawing", begins_with_bytes(b"AC10"), "save it as DXF", is_text=False),
     FileKind("a binary DXF drawing", begins_with_bytes(_BINARY), "save it as text", is_text=False),
     FileKind("IFC", begins_with_text(r"\s*ISO-10303-21"), "export its spaces as DXF or GeoJSON"),
@@ -218,11 +221,12 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
 
 
 WHAT_IS_READ = (
-    "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, WKT and Graph2Plan's data.mat"
+    "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, Graph2Plan's data.mat, "
+    "Modified Swiss Dwellings' table and ResPlan's pickle"
 )
 
 
-_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF, WKT)
+_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF)
 """Kinds of files with a reader, which reports errors itself."""
 
 _HEAD_BYTES, _LONGEST_TAG = 4096, 40
