@@ -17,9 +17,8 @@ OUTER_WALL, INNER_WALL = 0.3, 0.1  # thickness in metres
 
 @dataclass(frozen=True)
 class Walls:
-    """Walls of a plan. ``house``: everything inside the outer walls; ``shell``: the same without
-    courts, up to the middle of the outer walls; ``solid``: walls without openings for doors, but
-    for rooms that are open to each other."""
+    """Walls of a plan. ``house``: everything inside the middle of the outer walls; ``shell``: the
+    same with its courts; ``solid``: the walls, cut where rooms are open to each other alone."""
 
     house: Geometry
     shell: Geometry
