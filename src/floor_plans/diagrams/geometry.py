@@ -142,12 +142,9 @@ def relations_from_boxes(
 
     # position of the centre along each axis
     centre = u_low / 2 + u_high / 2
-    column = (
-        (centre >= v_low).astype(np.int64)
-        + (centre > v_low)
-        + (centre >= v_high)
-        + (centre > v_high)
-    )  # 0 before, 1 on, 2 between, 3 on, 4 after
+    column = (centre >= v_low).astype(np.int64) + (centre > v_low)
+    column += (centre >= v_high).astype(np.int64) + (centre > v_high)
+    # 0 before, 1 on, 2 between, 3 on, 4 after
     code = SECTORS[column[..., 1], column[..., 0]]
     code = np.where(around, SURROUNDING, np.where(within, INSIDE, code))
 
@@ -262,10 +259,8 @@ class Scale(NamedTuple):
 
 def likely_unit(typical: float) -> str | None:
     """Unit in which ``typical`` is the usual side of a room, or None."""
-    off = {
-        name: abs(math.log(max(typical, 1e-300) / (_TYPICAL_SIDE * threshold_of(name, None))))
-        for name in UNITS
-    }
+    side = max(typical, 1e-300) / _TYPICAL_SIDE
+    off = {name: abs(math.log(side / threshold_of(name, None))) for name in UNITS}
     likely = min(UNITS, key=off.__getitem__)
     return likely if off[likely] < 1 else None
 

@@ -84,11 +84,8 @@ class RowByRow(FirstHitting):
     on_revealed: Callable[[Tensor, Tensor], None]
 
     def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
-        counts = where.sum(dim=1).tolist()
-        draws = [
-            uniform_draws((count,), generator)
-            for count, generator in zip(counts, self.generators, strict=True)
-        ]
+        pairs = zip(where.sum(dim=1).tolist(), self.generators, strict=True)
+        draws = [uniform_draws((count,), generator) for count, generator in pairs]
         return torch.cat(draws).to(samples.x.device)
 
     def reveal(
@@ -139,7 +136,6 @@ class DiagramModel:
 
     def check(self, partials: Sequence[PartialDiagram]) -> None:
         """Raise ``ValueError`` for diagrams with too many rooms or of another vocabulary."""
-        # size and vocabulary
         for partial in partials:
             if partial.num_rooms > self.vocab.n_max:
                 raise ValueError(
@@ -208,9 +204,8 @@ class _Reporter:
             if ask.on_revealed is None:
                 continue
             news: list[Revealed] = []
-            for k, (order, new, ids) in enumerate(
-                zip(self.orders[rows], revealed[rows], tokens[rows].tolist(), strict=True)
-            ):
+            parts = (self.orders[rows], revealed[rows], tokens[rows].tolist())
+            for k, (order, new, ids) in enumerate(zip(*parts, strict=True)):
                 for at in new.nonzero().flatten().tolist():
                     # a room, or a pair read from its smaller room
                     if at < self.vocab.n_max:
@@ -221,8 +216,7 @@ class _Reporter:
                     code = self.codes.relations[ids[at] - self.vocab.edge_offset]
                     if i > j:
                         i, j, code = j, i, INVERSE[code]
-                    pair = {"pair": [i, j], "relation": RELATIONS[code]}
-                    news.append({"completion": k, **pair})
+                    news.append({"completion": k, "pair": [i, j], "relation": RELATIONS[code]})
             ask.on_revealed(news)
 
 
@@ -276,8 +270,7 @@ class Batcher:
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
-                batch: list[tuple[Ask, Future[Answer]]] = []
-                rows = 0
+                batch, rows = list[tuple[Ask, Future[Answer]]](), 0
                 # at least one request that was not cancelled, and more while they fit
                 while self._waiting and (
                     not batch or rows + self._waiting[0][0].rows <= self._most_rows

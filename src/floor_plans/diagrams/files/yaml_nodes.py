@@ -107,23 +107,18 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
         for name in value:
             if not isinstance(name, str):
                 raise BriefError(f"expected text as a key, got {name!r}", key=key)
-        return Node(
-            key,
-            {
-                name: node_of(each, _joined(key, name), f"{name}: {each}"[:_LONGEST_TEXT])
-                for name, each in value.items()
-            },
-            text,
-        )
+        entries = {
+            name: node_of(each, _joined(key, name), f"{name}: {each}"[:_LONGEST_TEXT])
+            for name, each in value.items()
+        }
+        return Node(key, entries, text)
     if isinstance(value, list | tuple):
-        items = [node_of(each, f"{key}[{k}]") for k, each in enumerate(value)]
-        return Node(key, tuple(items), text, words=words)
-    if isinstance(value, str | bool) or value is None:
-        return Node(key, value, text, words=words)
-    # other numbers are kept as text
-    if isinstance(value, Integral):
-        return Node(key, int(value), text, words=words)
-    return Node(key, words, text, words=words)
+        value = tuple(node_of(each, f"{key}[{k}]") for k, each in enumerate(value))
+    elif isinstance(value, Integral) and not isinstance(value, bool):
+        value = int(value)
+    elif not (isinstance(value, str | bool) or value is None):
+        value = words  # other numbers are kept as text
+    return Node(key, value, text, words=words)
 
 
 def read_node(
@@ -142,7 +137,6 @@ def read_node(
         raise BriefError(reason, path=path)
     data = path.read_bytes()
     try:
-        # decode, and name the line of a wrong byte
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -162,9 +156,8 @@ def parse_yaml(text: str, noun: str = "brief", keys: str = "rooms: and relations
         # nodes of YAML know their lines, which values do not
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
-        line = text[: error.position].count("\n") + 1
-        character = ascii(chr(error.character))
-        raise BriefError(f"the character {character} is not a text character", line=line) from error
+        line, shown = text[: error.position].count("\n") + 1, ascii(chr(error.character))
+        raise BriefError(f"the character {shown} is not a text character", line=line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         number = None if mark is None else mark.line + 1

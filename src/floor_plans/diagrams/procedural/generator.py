@@ -128,19 +128,17 @@ def sample_plans(
     # blocks with their own random streams
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
+    rngs = (np.random.default_rng([seed, block, *(sizes or ())]) for block in numbers)
     if sizes is None:
-        blocks = [_draw_block(np.random.default_rng([seed, block]), livable) for block in numbers]
-    else:
-        least, most = sizes
         blocks = [
-            _draw_large_block(np.random.default_rng([seed, block, least, most]), least, most)
-            for block in numbers
+            _sound_plans(programme.sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
+            for rng in rngs
         ]
+    else:
+        blocks = [_draw_large_block(rng, *sizes) for rng in rngs]
     # join the blocks, and cut to the requested number
-    joined = (
-        np.concatenate([getattr(b, f.name) for b in blocks])[:num] for f in fields(PlanArrays)
-    )
-    return PlanArrays(*joined)
+    names = [each.name for each in fields(PlanArrays)]
+    return PlanArrays(*(np.concatenate([getattr(b, n) for b in blocks])[:num] for n in names))
 
 
 def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
@@ -182,11 +180,6 @@ def cached_plans(
         lambda: vars(sample_plans(num, seed, num_rooms, livable=livable)),
     )
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
-
-
-def _draw_block(rng: np.random.Generator, livable: bool) -> PlanArrays:
-    """Sample ``BLOCK_SIZE`` sound plans of 4 to 8 rooms."""
-    return _sound_plans(programme.sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
 
 
 def _draw_large_block(rng: np.random.Generator, least: int, most: int) -> PlanArrays:
