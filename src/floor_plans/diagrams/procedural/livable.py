@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.geometry import Flags, Ints, metres_per, transitive_closure
@@ -214,8 +215,7 @@ def dissect_plans(
     host, guest = _seat_guests(*_groups(rooms, sites.guests), rects, rng)
 
     # boxes in the order of rooms
-    plans = np.arange(len(rooms))[:, None]
-    n_max = rooms.shape[1]
+    plans, n_max = np.arange(len(rooms))[:, None], rooms.shape[1]
     boxes = np.zeros((len(rooms), n_max + 1, 4))
     boxes[plans, sites.hosts] = _turn(host, core)  # index -1 is a spare slot for the rest
     boxes[plans, sites.guests] = _turn(guest, core)
@@ -300,7 +300,9 @@ class Cells:
         owner = np.take_along_axis(owner, _filled(width)[:, None, :], axis=2)
         owner = np.take_along_axis(owner, _filled(height)[:, :, None], axis=1)
         # free cells that the margin does not reach are pockets
-        pocket = (owner == n) & ~_joined_to_margin(owner == n)
+        free, in_plan = owner == n, np.zeros((3, 3, 3), dtype=bool)
+        in_plan[1] = ndimage.generate_binary_structure(2, 1)
+        pocket = free & ndimage.binary_fill_holes(~free, in_plan)
         return cls(np.where(pocket, n + 1, owner), height, width)
 
     def walls(self, n: int) -> Array:
@@ -344,23 +346,6 @@ def _filled(size: Array) -> Ints:
     """Int[P, K]: index of each span, or of the last non-empty one before it."""
     spans = np.where(size > 0, np.arange(size.shape[1]), 0)
     return np.maximum.accumulate(spans, axis=1)
-
-
-def _joined_to_margin(free: Flags) -> Flags:
-    """Bool[P, Y, X]: free cells that are connected with the margin by free cells."""
-    found = np.zeros_like(free)
-    found[:, 0] = True
-    # flood fill from the margin
-    while True:
-        grown = found.copy()
-        grown[:, 1:] |= found[:, :-1]
-        grown[:, :-1] |= found[:, 1:]
-        grown[:, :, 1:] |= found[:, :, :-1]
-        grown[:, :, :-1] |= found[:, :, 1:]
-        grown &= free
-        if np.array_equal(grown, found):
-            return found
-        found = grown
 
 
 def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
