@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
-from floor_plans import BubbleDiagram
+from floor_plans import BubbleDiagram, PartialDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
+from floor_plans.diagrams.pictures.placement import Placement, place_all
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.rules.rule_set import RuleSet, read_rules
@@ -70,3 +71,17 @@ FLAT = floor_plan(
 )
 """A flat with its kitchen in the corner of an L-shaped living room, an entrance without a facade,
 and dead area at the bottom right."""
+
+
+def agrees(partial: PartialDiagram, diagram: BubbleDiagram) -> bool:
+    """True if the diagram has every known room and relation, under the same room numbers."""
+    codes = {(i, j): r for i, j, r in diagram.relations}
+    return (
+        partial.num_rooms == diagram.num_rooms
+        and all(a in (None, b) for a, b in zip(partial.rooms, diagram.rooms, strict=True))
+        and all(codes.get((i, j), NO_EDGE) == r for i, j, r in partial.relations)
+    )
+
+
+def place_diagram(diagram: BubbleDiagram | PartialDiagram) -> Placement:
+    return place_all([diagram])[0]

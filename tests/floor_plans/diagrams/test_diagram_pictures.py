@@ -15,8 +15,9 @@ from discrete_diffusion.viz import TEXT
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, plot_grid
-from floor_plans.diagrams.pictures.placement import label_spot, place_diagram, route_lines
+from floor_plans.diagrams.pictures.placement import label_spot, route_lines
 from floor_plans.diagrams.vocabulary import ROOM_TYPES, VOCABULARIES
+from plan_examples import place_diagram
 
 PLAN = BubbleDiagram((0, 1, 2, 3), ((0, 1, 9), (0, 2, 2), (0, 3, 5), (1, 2, 0)))
 CYCLE = BubbleDiagram((0, 1, 2), ((0, 1, 2), (1, 2, 2), (0, 2, 7)))

@@ -7,7 +7,8 @@ from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATI
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.bubbles import UNKNOWN_ROOM
-from floor_plans.diagrams.pictures.placement import Placement, place_all, place_diagram
+from floor_plans.diagrams.pictures.placement import Placement, place_all
+from plan_examples import place_diagram
 
 REL = {name: code for code, name in enumerate(RELATIONS)}
 SECTORS = {

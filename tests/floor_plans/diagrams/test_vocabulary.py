@@ -18,7 +18,6 @@ from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.partial import decode_partial, encode_partial
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from floor_plans.diagrams.pictures.placement import place_diagram
 from floor_plans.diagrams.tokens import symmetric_images
 from floor_plans.diagrams.vocabulary import (
     ADJACENCY,
@@ -33,6 +32,7 @@ from floor_plans.diagrams.vocabulary import (
 from floor_plans.drawings.readers import ReadOptions, numbered_partials, read_report
 from floor_plans.learning.arrangements import ArrangementTree
 from floor_plans.learning.weighing import list_arrangements
+from plan_examples import place_diagram
 
 CODES = [ROOM_TYPES.index(name) for name in ADJACENCY.room_types]
 LIVING, KITCHEN, BATH, BEDROOM = (

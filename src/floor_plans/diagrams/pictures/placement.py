@@ -59,11 +59,6 @@ class Placement:
         return float(high[0] - low[0]), float(high[1] - low[1])
 
 
-def place_diagram(diagram: bubbles.Plan) -> Placement:
-    """Place one diagram; see ``place_all``."""
-    return place_all([diagram])[0]
-
-
 def place_all(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     """Place the bubbles of each diagram, independently of other diagrams.
 
