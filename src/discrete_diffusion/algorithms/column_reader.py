@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import Any
 
 import torch
@@ -9,6 +11,14 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_columns
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def _log_approximate(refresh: int) -> None:
+    """Log once that samples are approximate."""
+    logger.info("sampling.refresh=%d is approximate: columns are kept between calls", refresh)
 
 
 def check_refresh(algorithm: TokenAlgorithm, refresh: int) -> None:
@@ -33,6 +43,7 @@ class ColumnReader(BlockReader):
 
     def __init__(self, *given: Any, refresh: int) -> None:
         self.refresh = refresh
+        _log_approximate(refresh)
         super().__init__(*given)
 
     def _start(self, x: Tensor) -> None:

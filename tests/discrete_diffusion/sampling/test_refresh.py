@@ -89,14 +89,18 @@ def test_one_layer_loses_nothing(sampler, asked):
     assert 1.3 * kept.columns.sum() < plain.columns.sum()
 
 
-def test_columns_computed_between():
+def test_columns_computed_between(caplog):
     """One column per token that is predicted, and one for the token before it."""
-    algorithm, real = masked("other"), torch.ones(3, LENGTH, dtype=torch.bool)
+    caplog.set_level("INFO")
+    column_reader._log_approximate.cache_clear()
+    algorithm, real = masked("other"), request("pad")["real"]
     plain = sampled(algorithm, "first-hitting", real)
     kept = sampled(algorithm, "first-hitting", real, refresh=4)
-    whole = -(-LENGTH // 4)
-    assert kept.columns.tolist() == [whole * LENGTH + 2 * (LENGTH - whole)] * 3
+    num = real.sum(dim=1)
+    whole = (num / 4).ceil().long()
+    assert torch.equal(kept.columns, whole * num + 2 * (num - whole))
     assert not torch.equal(kept.x0, plain.x0)
+    assert "sampling.refresh=4 is approximate" in caplog.text
 
 
 def test_a_sample_does_not_depend_on_the_others():
