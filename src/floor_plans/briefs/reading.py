@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +245,18 @@ class _Reading:
         self.sources[node.key] = node.source
 
     def read_areas(self, node: Node) -> None:
-        self.facts["areas"] = tuple(
-            AreaRule(kind_of(each, name, self.groups), *area_range_of(each), each.source)
-            for name, each in node.entries("room types or groups, each with square metres").items()
-        )
+        found: list[AreaRule] = []
+        for name, each in node.entries("room types or groups, each with square metres").items():
+            rule = AreaRule(kind_of(each, name, self.groups), *area_range_of(each), each.source)
+            # a room of two kinds has an area within both bounds
+            for other in (other for other in found if other.kind.types & rule.kind.types):
+                if max(rule.least, other.least) > min(rule.most or inf, other.most or inf):
+                    raise each.error(
+                        f"rooms of this kind are of {other.source.key!r}, too, which excludes it; "
+                        "leave one out, or let their ranges overlap"
+                    )
+            found.append(rule)
+        self.facts["areas"] = tuple(found)
 
     def read_pairs(self, node: Node) -> None:
         """Read pairs of kinds; those with a door, and those without a wall, are adjacent, too."""

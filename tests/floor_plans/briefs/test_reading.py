@@ -445,6 +445,10 @@ WRONG = {
     "connected as text": ("connected: maybe\n", 1, "connected", "maybe"),
     "area of nothing": ("areas: {Kitchen: 0}\n", 1, "areas.Kitchen", "square metres"),
     "areas upside down": ("areas: {Kitchen: [9, 6]}\n", 1, "areas.Kitchen", "[6, 9]"),
+    "areas that exclude each other": (
+        "areas:\n  Bedroom: [6, 10]\n  MasterRoom: [12, 16]\n",
+        *(3, "areas.MasterRoom", "'areas.Bedroom'"),
+    ),
     "a door of one room": ("doors: [[WC]]\n", 1, "doors[0]", "two"),
     "a door and none": (
         "doors: [[WC, Bedroom]]\nno_door:\n  - [Bedroom, WC]\n",
