@@ -54,7 +54,7 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
     "no front door": (flat(doors={0: None}), {"front", "access", "bath"}, ()),
     "front door into a bedroom": (
         flat(doors={0: (MASTER, FRONT_DOOR, (0, 6), (0, 7))}),
-        {"front", "access", "bath"},
+        {"front", "access", "bath", "entry"},
         (MASTER,),
     ),
     "bedroom behind a bedroom": (
@@ -87,10 +87,10 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
     ),
     "small kitchen": (
         flat(
-            {KITCHEN: (6, 0, 8, 1.6), BATH: (6, 1.6, 10, 5)},
+            {KITCHEN: (6, 0, 8, 1.6), BATH: (6, 1.6, 8.5, 5)},
             doors={1: (*DOORS[1][:2], (6, 0.4), (6, 1.2))},
         ),
-        {"area"},
+        {"area", "furniture"},
         (KITCHEN,),
     ),
     "void between related rooms": (
@@ -100,7 +100,7 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
     ),
     "door off its wall": (
         flat(doors={3: (LIVING, MASTER, (2, 4), (2.8, 4))}),
-        {"walls"},
+        {"walls", "furniture"},
         (LIVING, MASTER),
     ),
     "bedroom with a metre of facade": (
@@ -117,14 +117,15 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         flat(
             {
                 LIVING: (0, 0, 6, 7),
-                KITCHEN: (6, 0, 10, 3.5),
-                BATH: (6, 3.5, 10, 7),
+                KITCHEN: (6, 0, 10, 4.5),
+                BATH: (6, 4.5, 10, 7),
                 MASTER: (0, 7, 5, 11),
                 SECOND: (5, 7, 10, 11),
             },
             more=[("Storage", (-1, 0, 0, 7)), ("Storage", (0, -1, 4.6, 0))],
             doors={
                 0: (LIVING, FRONT_DOOR, (4.7, 0), (5.7, 0)),
+                2: (LIVING, BATH, (6, 5.0), (6, 5.8)),
                 3: (LIVING, MASTER, (2, 7), (2.8, 7)),
                 4: (LIVING, SECOND, (5.1, 7), (5.9, 7)),
             },
@@ -146,5 +147,76 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         (5,),
     ),
     "empty plot": (flat(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 9.0), (0.0, 9.0))), {"fill"}, ()),
+    "bedroom without space around a bed": (
+        flat(
+            {MASTER: (0, 5, 2.5, 9), SECOND: (2.5, 5, 10, 9)},
+            doors={3: (LIVING, MASTER, (1, 5), (1.8, 5))},
+        ),
+        {"furniture"},
+        (MASTER,),
+    ),
+    "doors in the way of a sofa": (
+        flat(
+            {
+                LIVING: (0, 0, 6, 4.4),
+                MASTER: (0, 4.4, 5, 9),
+                SECOND: (5, 4.4, 10, 9),
+                BATH: (6, 2.5, 10, 4.4),
+            },
+            doors={
+                0: (LIVING, FRONT_DOOR, (2.5, 0), (3.5, 0)),
+                2: (LIVING, BATH, (6, 2.6), (6, 3.4)),
+                3: (LIVING, MASTER, (2.6, 4.4), (3.4, 4.4)),
+                4: (LIVING, SECOND, (5.1, 4.4), (5.9, 4.4)),
+            },
+        ),
+        {"furniture"},
+        (LIVING,),
+    ),
+    "long bedroom": (
+        flat(
+            {
+                LIVING: (0, 0, 9, 5),
+                KITCHEN: (9, 0, 12, 2.5),
+                BATH: (9, 2.5, 12, 5),
+                MASTER: (0, 5, 7.4, 8),
+                SECOND: (7.4, 5, 12, 8),
+            },
+            doors={
+                1: (LIVING, KITCHEN, (9, 1), (9, 1.8)),
+                2: (LIVING, BATH, (9, 4.1), (9, 4.9)),
+                4: (LIVING, SECOND, (8.1, 5), (8.9, 5)),
+            },
+        ),
+        {"shape"},
+        (MASTER,),
+    ),
+    "large bath": (flat({BATH: (6, 2.5, 11, 5)}), {"largest"}, (BATH,)),
+    "kitchen within rooms": (
+        flat(more=[("Storage", (10, 0, 11, 2.5)), ("Storage", (6, -1, 10, 0))]),
+        {"airy"},
+        (KITCHEN,),
+    ),
+    "front door into a crowded living room": (
+        flat(
+            more=[("Storage", (-2, 0, 0, 2.5)), ("Storage", (-2, 2.5, 0, 5))],
+            doors={5: (LIVING, 5, (0, 0.2), (0, 1.0)), 6: (LIVING, 6, (0, 4.0), (0, 4.8))},
+        ),
+        {"entry"},
+        (LIVING,),
+    ),
+    "bath with strips around it": (
+        flat(
+            {MASTER: (0, 5, 5, 10), SECOND: (5, 5, 10, 10)},
+            more=[("Bathroom", (0.8, 7.9, 3.0, 9.2))],
+        ),
+        {"islands"},
+        (5, MASTER),
+    ),
+    "a slit of nine metres": (
+        flat(more=[("Storage", (10.7, 0, 12, 9)), ("Storage", (10, 9, 12, 10))]),
+        {"slits"},
+        (),
+    ),
 }
 """What is wrong -> the plan, rules of ``default`` that it breaks, rooms of the first finding."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.vocabulary import NO_EDGE
+from floor_plans.plans.clearing import Clearing, Kept
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once
 from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
 
@@ -32,10 +33,13 @@ _PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | di
 )
 """Cost of walking through a room; other rooms cost ``_PRIVATE``."""
 _PRIVATE, _NOT_ITS_MASTER = 100, 100_000
+_MOST_DOORS, _CROWDED = 5, 150
+"""Rooms next to a living room, balconies apart, above which it is crowded, and the cost of a closet
+or a second bathroom that is entered from there."""
 
 _ARC_POINTS = 17
-_CLOSETS = ("Storage", "Wall-in")
-_SWUNG_INTO_LAST = ("MasterRoom", "Kitchen", "DiningRoom", "Entrance", "LivingRoom", *_CLOSETS)
+CLOSETS = ("Storage", "Wall-in")
+_SWUNG_INTO_LAST = ("MasterRoom", "Kitchen", "DiningRoom", "Entrance", "LivingRoom", *CLOSETS)
 """Rooms that doors avoid to open into, the first ones least."""
 _SPECK = 0.02  # square metres of wall, or of another swing, that a swing may overlap at no cost
 _ACROSS = THICKEST / 2 + 0.3  # metres that an opening reaches to both sides of a door
@@ -95,7 +99,11 @@ def are_between(kinds: Kinds, one: str, other: str) -> bool:
 
 
 def find_doors(
-    plan: FloorPlan, *, front: Point | None = None, asked: DoorRequest = ANY_DOORS
+    plan: FloorPlan,
+    *,
+    front: Point | None = None,
+    asked: DoorRequest = ANY_DOORS,
+    clearing: Clearing | None = None,
 ) -> FloorPlan:
     """Return the plan with new doors: a front door, one door for every room, and those ``asked``.
 
@@ -110,8 +118,9 @@ def find_doors(
     point as possible, and in a kitchen only as a last resort.
 
     A door is near the corner that is closer to the door by which the room is entered, unless the
-    door of another pair would then not fit. A door that fits nowhere is left out: see
-    ``unreached``. The same plan always gets the same doors.
+    door of another pair would then not fit. With a ``clearing`` it is clear of one of the
+    rectangles in such a room, if possible; the one that the fewest doors need counts. A door that
+    fits nowhere is left out: see ``unreached``. The same plan always gets the same doors.
     """
     least, names = LEAST_WALL + asked.width - DOOR, plan.diagram.room_names
     walls = {
@@ -121,29 +130,44 @@ def find_doors(
         and not asked.is_excluded(names, i, j)
         and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= least - 1e-6])
     }
-    best, fixed = None, asked.doors(plan, walls)
-    reserved = {pair: (door.start, door.end) for pair, door in fixed.items()}
-    while True:
-        placement = _place_doors(plan, walls, reserved, front, asked, fixed)
-        best = placement if best is None else min(best, placement, key=lambda each: each.cost)
-        # reserve a place for the first pair whose wall others have filled, and place all again
-        wanted = next((pair for pair in placement.full if pair not in reserved), None)
-        if wanted is not None:
-            middle = plan.boxes[wanted[0]].centroid.coords[0]
-            spot = _place_in_walls(walls[wanted], asked.width, middle, reserved.values())
-        if wanted is None or spot is None:
-            return replace(plan, doors=best.doors)
-        reserved[wanted] = spot
+    placements, fixed = list[_Placement](), asked.doors(plan, walls)
+    for kept in [*_clearings(plan, clearing, walls), None]:
+        reserved = {pair: (door.start, door.end) for pair, door in fixed.items()}
+        while True:
+            placement = _place_doors(plan, walls, reserved, front, asked, fixed, kept)
+            placements.append(placement)
+            # reserve a place for the first pair whose wall others have filled, and place all again
+            wanted = next((pair for pair in placement.full if pair not in reserved), None)
+            if wanted is not None:
+                middle = plan.boxes[wanted[0]].centroid.coords[0]
+                spot = _place_in_walls(walls[wanted], asked.width, middle, reserved.values(), kept)
+            if wanted is None or spot is None:
+                break
+            reserved[wanted] = spot
+        best = min(placements, key=lambda each: each.cost)
+        if best.cost[:2] == (0, 0):
+            break
+    return replace(plan, doors=best.doors)
+
+
+def _clearings(plan: FloorPlan, clearing: Clearing | None, walls: Walls) -> list[Kept]:
+    """Rectangles of the first room of the type of ``clearing``, the most promising first."""
+    if clearing is None or not (rooms := _rooms_of_types(plan, clearing.room)):
+        return []
+    groups = [each for pair, each in walls.items() if rooms[0] in pair]
+    groups += [outer_walls(plan, rooms[0])] if rooms[0] == _first_room(plan) else []
+    return clearing.rectangles(plan.rooms[rooms[0]], groups, LEAST_WALL, FROM_CORNER)
 
 
 @dataclass(frozen=True)
 class _Placement:
     """Placed doors. ``full``: pairs of rooms whose walls have no space left for a door. ``cost``:
-    number of unreached rooms and total cost of entering the others, compared in that order."""
+    number of unreached rooms, of doors in front of the kept rectangle, and total cost of entering
+    the others, compared in that order."""
 
     doors: tuple[Door, ...]
     full: tuple[Pair, ...]
-    cost: tuple[int, int]
+    cost: tuple[int, int, int]
 
 
 def _place_doors(
@@ -153,22 +177,30 @@ def _place_doors(
     near: Point | None,
     asked: DoorRequest,
     fixed: dict[Pair, Door],
+    kept: Kept | None,
 ) -> _Placement:
     """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors;
-    ``fixed``: the doors that are asked for."""
+    ``fixed``: the doors that are asked for; ``kept``: space that doors leave free if possible."""
     # the walk begins at the front door
     left, root = dict(reserved), _first_room(plan)
-    front = _place_front_door(plan, left.values(), near, asked.front)
+    front = _place_front_door(plan, left.values(), near, asked.front, kept)
     doors, suites = ([front] if front else []), _private_baths(plan, walls, fixed)
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
 
+    names = plan.diagram.room_names
+    inner = [pair for pair in walls if root in pair and "Balcony" not in {names[k] for k in pair}]
+    is_crowded = names[root] == "LivingRoom" and len(inner) > _MOST_DOORS
+    spared = [*_rooms_of_types(plan, *CLOSETS), *_rooms_of_types(plan, "Bathroom")[:-1]]
+
     def cost_of(before: int, room: int) -> int:
         # of walking through the room before, and 1 for the door
+        if is_crowded and before == root and room in spared:
+            return _CROWDED
         if room in suites:
             return 1 if suites[room] == before else _NOT_ITS_MASTER
-        return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
+        return 1 + _PASSAGE.get(names[before], _PRIVATE)
 
     # enter the next room by the cheapest door, as in Dijkstra's algorithm
     while True:
@@ -181,12 +213,17 @@ def _place_doors(
         if not ways:
             missing = plan.diagram.num_rooms - len(costs) + (front is None)
             doors += [door for pair, door in fixed.items() if pair in left]
-            return _Placement(tuple(doors), tuple(full), (missing, sum(costs.values())))
+            blocking = len(walls) + 1
+            if kept is not None:
+                blocking = sum(kept.is_blocked(door.start, door.end) for door in doors)
+            ranks = (missing, blocking, sum(costs.values()))
+            return _Placement(tuple(doors), tuple(full), ranks)
         cost, _, room, before, pair = min(ways)
         # a place clear of the doors so far and of reserved places
         taken = [*((door.start, door.end) for door in doors), *left.values()]
-        spot = left.pop(pair, None)
-        spot = spot or _place_in_walls(walls[pair], asked.width, entered[before], taken)
+        spot = left.pop(pair, None) or _place_in_walls(
+            walls[pair], asked.width, entered[before], taken, kept
+        )
         if spot is None:
             full.append(pair)
             continue
@@ -253,7 +290,7 @@ def _private_baths(plan: FloorPlan, walls: Walls, asked: Iterable[Pair] = ()) ->
 
 
 def _place_front_door(
-    plan: FloorPlan, others: Iterable[Spot], near: Point | None, width: float
+    plan: FloorPlan, others: Iterable[Spot], near: Point | None, width: float, kept: Kept | None
 ) -> Door | None:
     """Place the front door. None if none of the allowed rooms has space for it."""
     least, found = LEAST_WALL + width - DOOR, []
@@ -263,14 +300,23 @@ def _place_front_door(
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
             if spot := _place_in_walls(
-                [wall], width, near or middle, others, at_corner=near is None
+                [wall],
+                width,
+                near or middle,
+                others,
+                None if near else kept,
+                at_corner=near is None,
             ):
                 door = Door((room, FRONT_DOOR), *spot)
-                if near is None:
+                away = 0.0 if near is None else round(math.dist(door.middle, near), 6)
+                blocks = kept is not None and kept.is_blocked(*spot)
+                if near is None and not blocks:
                     return door
-                found.append((room in kitchens, round(math.dist(door.middle, near), 6), door))
-    # with ``near``: the nearest place, kitchens last
-    return min(found, key=lambda each: each[:2])[-1] if found else None
+                found.append((room in kitchens, away, blocks, door))
+        if near is None and found:
+            break
+    # the nearest place, kitchens last
+    return min(found, key=lambda each: each[:3])[-1] if found else None
 
 
 def _place_in_walls(
@@ -278,15 +324,17 @@ def _place_in_walls(
     width: float,
     near: Point,
     taken: Iterable[Spot],
+    kept: Kept | None = None,
     *,
     at_corner: bool = True,
 ) -> Spot | None:
-    """Find the ends of a door in one of the walls, clear of ``taken`` places, at a corner if
-    possible (``at_corner``), then as close to ``near`` as possible; None if it does not fit."""
+    """Find the ends of a door in one of the walls, clear of ``taken`` places, if possible not in
+    front of ``kept``, then at a corner (``at_corner``), then as close to ``near`` as possible; None
+    if it does not fit."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]
-    spots: list[tuple[bool, float, Point, Point]] = []
+    spots: list[tuple[bool, bool, float, Point, Point]] = []
     for wall in walls:
         # places of the wall, those at its two corners first, that are clear of other doors
         margin = min(FROM_CORNER, (wall.length - width) / 2)
@@ -298,9 +346,10 @@ def _place_in_walls(
             spot = LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
-                spots.append((at_corner and k > 1, round(away, 6), begin, end))
-    # at a corner first, then the nearest
-    return min(spots)[2:] if spots else None
+                blocks = kept is not None and kept.is_blocked(begin, end)
+                spots.append((blocks, at_corner and k > 1, round(away, 6), begin, end))
+    # the best of them
+    return min(spots)[3:] if spots else None
 
 
 Cost: TypeAlias = tuple[float, int, float]

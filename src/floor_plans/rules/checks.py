@@ -257,10 +257,17 @@ def _too_small(
 
 
 def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that every room of the kinds ``rooms`` has ``length`` metres of facade."""
+    """Check that every room of the kinds ``rooms`` has ``length`` metres of facade; walls to rooms
+    of the kinds ``to``, if given, count, as does an opening into another room, and slits up to
+    twice ``sliver`` wide are not outside."""
     least, rooms = parameters["length"], rooms_of(plan, parameters["rooms"])
     if not rooms:
         return None
+    also, sliver = rooms_of(plan, parameters.get("to", ())), parameters.get("sliver", 0.0)
+    opened = {
+        room for door in plan.doors if "to" in parameters and door.is_open for room in door.rooms
+    }
+    rooms = [room for room in rooms if room not in opened]
     # rooms with less facade than the rule requires
     return tuple(
         Finding(
@@ -268,7 +275,7 @@ def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
             f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m",
             f"bring {least - length:.2f} m more of it to the outside",
         )
-        for k, length in facade_lengths(plan, rooms, parameters["wall"]).items()
+        for k, length in facade_lengths(plan, rooms, parameters["wall"], also, sliver).items()
         if length < least - TOLERANCE
     )
 
@@ -307,10 +314,10 @@ def check_compact(plan: FloorPlan, parameters: Parameters) -> Findings:
         return None
     from shapely import Polygon
 
-    built, found = _built(plan, parameters["wall"]), []
-    shape = max(_filled_parts(built, parameters["sliver"]), key=lambda part: part.area)
+    built, found = built_area(plan, parameters["wall"]), []
+    shape = max(filled_parts(built, parameters["sliver"]), key=lambda part: part.area)
     # pieces, where each room already has half a wall around it
-    pieces = len(_filled_parts(built, max(_APART - parameters["wall"], 0) / 2))
+    pieces = len(filled_parts(built, max(_APART - parameters["wall"], 0) / 2))
     if pieces > 1:
         what = f"the rooms lie in {pieces} pieces"
         found.append(Finding((), what, "move them together"))
@@ -354,28 +361,31 @@ def check_fill(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def filled_share(plan: FloorPlan, wall: float) -> float:
     """Share of the outline covered by floors, with half a wall around each floor."""
-    return float(_built(plan, wall).intersection(plan.outline).area / plan.outline.area)
+    return float(built_area(plan, wall).intersection(plan.outline).area / plan.outline.area)
 
 
-def facade_lengths(plan: FloorPlan, rooms: Iterable[int], wall: float) -> dict[int, float]:
-    """Metres of facade of these rooms, for walls up to ``wall`` metres thick. A gap enclosed by
-    rooms is not outside."""
+def facade_lengths(
+    plan: FloorPlan, rooms: Iterable[int], wall: float, also: Iterable[int] = (), sliver: float = 0
+) -> dict[int, float]:
+    """Metres of facade of these rooms, for walls up to ``wall`` metres thick; walls to rooms of
+    ``also`` count. A gap enclosed by rooms, or up to twice ``sliver`` wide, is not outside."""
     from shapely import union_all
 
     # pieces of the border near the outermost rings
-    outside = union_all([part.exterior for part in _filled_parts(_built(plan, wall), 0.0)])
-    near = outside.buffer(wall / 2 + TOLERANCE)
+    outside = [part.exterior for part in filled_parts(built_area(plan, wall), sliver)]
+    near = union_all([*outside, *(plan.rooms[k].boundary for k in also)])
+    near = near.buffer(wall / 2 + TOLERANCE)
     return {k: float(plan.rooms[k].boundary.intersection(near).length) for k in rooms}
 
 
-def _built(plan: FloorPlan, wall: float) -> Any:
+def built_area(plan: FloorPlan, wall: float) -> Any:
     """Union of all floors with half a wall around each."""
     from shapely import union_all
 
     return union_all([floor.buffer(wall / 2, join_style="mitre") for floor in plan.rooms])
 
 
-def _filled_parts(shape: Any, by: float) -> list[Any]:
+def filled_parts(shape: Any, by: float) -> list[Any]:
     """Parts of a shape after gaps up to twice ``by`` metres wide are filled."""
     if by:
         shape = shape.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")

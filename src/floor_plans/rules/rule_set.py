@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from discrete_diffusion.config import unknown_name
 from discrete_diffusion.evaluation import Interval, share_interval
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, read_node
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules import checks
+from floor_plans.rules import checks, furnishing
 from floor_plans.rules.asked import ASKED
 from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters, check_rooms
 
@@ -21,14 +22,14 @@ from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters,
 @dataclass(frozen=True)
 class ParameterType:
     """Type of a parameter: "number" above 0, "share" above 0 and at most 1, list of "kinds" of
-    rooms, or "number by kind", with a number for some of ``names``."""
+    rooms, "number by kind" for some of ``names``, or "sizes by kind" (1.5 x 1.7 or 1.1 x 2.1)."""
 
     name: str
     names: tuple[str, ...] = ROOM_KINDS
 
 
 NUMBER, SHARE, KINDS = map(ParameterType, ("number", "share", "kinds"))
-BY_KIND = ParameterType("number by kind")
+BY_KIND, SIZES = map(ParameterType, ("number by kind", "sizes by kind"))
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,39 @@ RULES: Mapping[str, Rule] = {
     ),
     "fill": Rule(
         checks.check_fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
+    ),
+    "furniture": Rule(
+        furnishing.check_furniture,
+        {"least": SIZES, "in_front": BY_KIND, "wall": NUMBER},
+        "rectangles of rooms clear of walls, of a living room clear of doors (necessary)",
+    ),
+    "shape": Rule(
+        furnishing.check_shapes,
+        {"most": BY_KIND, "narrow": BY_KIND, "share": SHARE, "wall": NUMBER},
+        "rooms are not too long, nor narrow in parts (necessary)",
+    ),
+    "largest": Rule(
+        furnishing.check_largest, {"most": BY_KIND, "wall": NUMBER}, "largest areas of rooms"
+    ),
+    "airy": Rule(
+        checks.check_facade,
+        {**_OUTER, "length": NUMBER, "to": KINDS, "sliver": NUMBER},
+        "kitchens have an outer wall, or one to a balcony (necessary)",
+    ),
+    "entry": Rule(
+        furnishing.check_entry,
+        {"rooms": KINDS, "doors": NUMBER, "num_rooms": NUMBER},
+        "the front door opens into a hall, or a living room with few more doors",
+    ),
+    "islands": Rule(
+        furnishing.check_islands,
+        {**_OUTER, "around": KINDS, "touched": SHARE, "narrow": NUMBER},
+        "no rooms with narrow strips around them",
+    ),
+    "slits": Rule(
+        furnishing.check_slits,
+        {"most": NUMBER, "sliver": NUMBER, "wall": NUMBER},
+        "hardly any area in slits between rooms",
     ),
 }
 """Rules in the order of tables."""
@@ -173,7 +207,12 @@ def read_parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     return read
 
 
-def read_parameter(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
+Sizes = tuple[tuple[float, float], ...]
+
+
+def read_parameter(
+    node: Node, kind: ParameterType
+) -> float | tuple[str, ...] | dict[str, float] | dict[str, Sizes]:
     """Read one parameter of type ``kind``."""
     # lists, numbers by kind, and numbers
     if kind == KINDS:
@@ -181,10 +220,12 @@ def read_parameter(node: Node, kind: ParameterType) -> float | tuple[str, ...] |
         for item in items:
             _check_name(item, "kind of room", item.value, ROOM_KINDS)
         return tuple(str(item.value) for item in items)
-    if kind.name == BY_KIND.name:
+    if kind.name in (BY_KIND.name, SIZES.name):
         entries = node.entries("a number for each kind of room")
         for name, each in entries.items():
             _check_name(each, "kind of room", name, kind.names)
+        if kind == SIZES:
+            return {name: _sizes(each) for name, each in entries.items()}
         return {name: _number(each) for name, each in entries.items()}
     number = _number(node)
     if kind == SHARE and number > 1:
@@ -202,6 +243,17 @@ def _number(node: Node) -> float:
     if not (math.isfinite(number) and number > 0) or isinstance(node.value, dict | tuple):
         raise node.error(f"expected a number above 0, got {node.shown}")
     return number
+
+
+def _sizes(node: Node) -> Sizes:
+    """Read sizes, such as ``1.5 x 1.7 or 1.1 x 2.1``."""
+    found = []
+    for size in node.words.split(" or "):
+        sides = re.fullmatch(r"\s*([\d.]+) x ([\d.]+)\s*", size)
+        if sides is None:
+            raise node.error(f"expected a size, as 1.5 x 1.7 or 1.1 x 2.1, got {node.shown}")
+        found.append((float(sides[1]), float(sides[2])))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

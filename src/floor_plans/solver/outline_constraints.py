@@ -12,7 +12,13 @@ from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
-from floor_plans.solver.spec import NO_REQUIREMENT, Priority, Requirement, SoftConstraint
+from floor_plans.solver.spec import (
+    NO_REQUIREMENT,
+    Priority,
+    Requirement,
+    SoftConstraint,
+    unfilled_area,
+)
 
 Line = tuple[int, int, Any, list[tuple[Any, Any]]]
 """Line of the outline across an axis: the axis, the side of a room that is an outer wall there, the
@@ -21,6 +27,8 @@ coordinate, and the range if it is limited."""
 _UNEVEN, _EVEN, _OF_A_BOX = 0.05, 0.01, 4
 """Shares of the rooms' area that walls out of line and pockets take at most, in a compact plan and
 in a tightened one; corners of a box."""
+
+_SLITS = 175  # most square decimetres left empty in a tightened plan on a given outline
 
 _LEAST_CUT = 5  # least sides of a cut, decimetres. A narrower cut is useless outdoors
 
@@ -63,7 +71,7 @@ class OutlineConstraints:
             self.cp.add_multiplication_equality(area, self.size)
             self.cp.add(area >= sum(rooms.floors))
         self.dead = area - sum(rooms.floors)
-        self._outer: dict[tuple[int, int], Any] = {}
+        self._outer: dict[tuple[int, int, bool], Any] = {}
         is_compact = self.spec.rule("compact") is not None and self.spec.outline.boundary is None
         self.cuts = [self._cut(place) for place in product((False, True), repeat=2) if is_compact]
         self._is_tight = False
@@ -80,10 +88,9 @@ class OutlineConstraints:
         elif (
             self.spec.outline.boundary is not None and (fill := self.spec.rule("fill")) is not None
         ):
-            # rooms fill a share, half a wall included; the rest may be a square in a corner, half a
-            # wall longer, and the rule itself judges others
+            # rooms fill a share, half a wall included; the rule itself judges other shapes
             share, area = fill["share"], self.spec.outline.area
-            left = (math.sqrt((1 - share) * area) + fill["wall"] / 2) ** 2
+            left = unfilled_area(self.spec.outline, fill)
             requirement = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
             for priority, most, needed in (
                 (Priority.ROUGH_AREAS, (1 - share) * area, NO_REQUIREMENT),
@@ -142,15 +149,18 @@ class OutlineConstraints:
         return Cut(is_behind, edges, area, is_used)
 
     def tighten(self) -> None:
-        """Add hard constraints on a compact outline: almost no area is left empty, and the outline
-        is as short for its area as the rule requires.
+        """Add hard constraints: almost no area is left empty, and a free outline is as short for
+        its area as the rule ``compact`` requires.
 
         With ``half`` of its length, the latter means half^2 <= 4 perimeter^2 x area. Most outlines
         satisfy this anyway, and as a constraint on all plans it slows the search.
         """
-        if self._is_tight or (compact := self.spec.rule("compact")) is None:
+        if self._is_tight:
             return
         self._is_tight = True
+        if (compact := self.spec.rule("compact")) is None or self.spec.outline.boundary is not None:
+            self.cp.add(self.dead <= _SLITS)
+            return
         self.cp.add(self._fill_condition(_EVEN))
         half = self.cp.new_int_var(0, 2 * self.rooms.grid, "")
         square = self.cp.new_int_var(0, 4 * self.rooms.grid**2, "")
@@ -184,14 +194,16 @@ class OutlineConstraints:
                 priority = Priority.FACADE if rule else Priority.BALCONIES
                 self.rooms.add_soft(priority, self.outer_wall(i, length) == 1, requirement=needed)
 
-    def outer_wall(self, i: int, length: int) -> Any:
+    def outer_wall(self, i: int, length: int, *, door: bool = False) -> Any:
         """Literal: ``length`` decimetres of one side of a room lie on the outline, free of rooms
-        inside."""
-        if (i, length) not in self._outer:
-            self._outer[i, length] = found = self.cp.new_bool_var("")
-            ways = [self._wall_on(i, line, line[-1], length) for line in self._outer_lines()]
+        inside, and for a ``door`` also of its free rectangle."""
+        if (i, length, door) not in self._outer:
+            self._outer[i, length, door] = found = self.cp.new_bool_var("")
+            ways = [
+                self._wall_on(i, line, line[-1], length, door=door) for line in self._outer_lines()
+            ]
             self.cp.add_bool_or(ways).only_enforce_if(found)
-        return self._outer[i, length]
+        return self._outer[i, length, door]
 
     def wall_at(self, i: int, point: Sequence[float], length: int) -> Any:
         """Literal: ``length`` decimetres of a room's outer wall lie around a point of the boundary,
@@ -207,15 +219,17 @@ class OutlineConstraints:
         nearest = off.index(min(off))
         axis, (first, last) = lines[nearest][0], ends[nearest][0]
         start = round(min(max(point[1 - axis] - length / 2, first), last - length))
-        return self._wall_on(i, lines[nearest], [(start, start + length)], length)
+        return self._wall_on(i, lines[nearest], [(start, start + length)], length, door=True)
 
-    def _wall_on(self, i: int, line: Line, along: Sequence[tuple[Any, Any]], length: int) -> Any:
+    def _wall_on(
+        self, i: int, line: Line, along: Sequence[tuple[Any, Any]], length: int, *, door: bool
+    ) -> Any:
         """Literal: ``length`` dm of a room's wall lie on a line, within ``along``, free of rooms
         inside."""
         axis, side, at, _ = line
         way = self.literal(self.rooms.span(axis, i)[side] == at)
         spans = [self.rooms.span(1 - axis, i), *along]
-        occupants = self.rooms.occupants(i, axis, side)
+        occupants = self.rooms.occupants(i, axis, side, door=door)
         self.rooms.add_clear_wall(way, 1 - axis, spans, length, occupants)
         return way
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, Boxes, Relations
-from floor_plans.plans.doors import DOOR, FRONT, are_between
+from floor_plans.plans.doors import CLOSETS, DOOR, FRONT, are_between
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.rules.asked import door_request
-from floor_plans.rules.finding import TOLERANCE
+from floor_plans.rules.finding import HALL, TOLERANCE
 from floor_plans.solver.asked_sizes import add_clear_areas, add_turning_space
+from floor_plans.solver.furnish_constraints import add_furnishing
 from floor_plans.solver.outline_constraints import OutlineConstraints
 from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
 from floor_plans.solver.soft_search import SoftSearch
 from floor_plans.solver.spec import PlanSpec, Priority, Requirement, SoftConstraint
 
-_LIVING, _ENTRANCE, _KITCHEN = map(ROOM_TYPES.index, ("LivingRoom", "Entrance", "Kitchen"))
+_LIVING, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Entrance"))
 
 _NO_PASSAGE = tuple(map(ROOM_TYPES.index, ("Bathroom", "Balcony", "Storage", "Wall-in")))
 """Rooms that are not walked through, if the relations leave a choice."""
@@ -33,10 +34,6 @@ needs, and of wall that is left out between rooms open to each other."""
 _SLIT, _DETOUR = 50, 300
 """Penalties in square decimetres: for related rooms without a shared wall, and for a room reached
 through a private one."""
-
-_DARK, _WINDOW_WALL = 150, 12
-"""Penalty in square decimetres for a kitchen without facade, and the decimetres of facade that it
-needs."""
 
 _CUT = 100  # penalty in square decimetres for a cut in a corner of a free outline
 _SHADE = 4  # penalty in square decimetres per half decimetre that a living room lies further north
@@ -55,10 +52,11 @@ class PlanModel:
 
     The objective is 2 x (area of the outline - area of all floors) + sum of |floor - target|, plus
     penalties. These are for slits between related rooms, access through private rooms, recesses,
-    kitchens without facade, and living rooms in the north. Boxes end in the middle of walls.
+    and living rooms in the north. Boxes end in the middle of walls.
 
-    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: the rooms with a
-    target area; None: all rooms. ``least_grid``: minimum side of the grid, decimetres.
+    ``hall``: add a hall. ``furnished``: False to leave out the rules on furnishing. ``unknown``:
+    pairs with any relation. ``requested``: the rooms with a target area; None: all rooms.
+    ``least_grid``: minimum side of the grid, decimetres.
     """
 
     def __init__(
@@ -68,6 +66,7 @@ class PlanModel:
         spec: PlanSpec,
         *,
         hall: bool = False,
+        furnished: bool = True,
         unknown: Iterable[tuple[int, int]] = (),
         requested: Collection[int] | None = None,
         least_grid: int = 0,
@@ -79,6 +78,8 @@ class PlanModel:
             tuple(rooms), pairs, spec, hall=hall, unknown=unknown, least_grid=least_grid
         )
         self.requested = self.rooms.add_area_targets(requested)
+        if furnished:
+            add_furnishing(self.rooms)
         self.outline = OutlineConstraints(self.rooms)
         self.box_model, self.cp = self.rooms.box_model, self.rooms.cp
         # the objective: dead area, and absolute deviations of floors from their targets
@@ -98,9 +99,7 @@ class PlanModel:
                 for i, a in product(range(len(self.rooms.rooms)), AXES)
                 if self.rooms.rooms[i] == _LIVING
             )
-        # dark kitchens, an added hall, and doors
-        if spec.rule("facade") is not None:
-            self._cost += sum(self.dark_kitchens())
+        # an added hall, and doors
         if self.rooms.hall is not None:
             self._cost += 2 * self.rooms.floors[self.rooms.hall]
         self._cost += sum(DoorConstraints(self.outline, pairs).costs)
@@ -172,12 +171,6 @@ class PlanModel:
         low, high = self.box_model.low, self.box_model.high
         return low[0][i], low[1][i], high[0][i], high[1][i]
 
-    def dark_kitchens(self) -> Iterator[Any]:
-        """Penalties for kitchens without facade, if rules do not require windows."""
-        for i, room in enumerate(self.rooms.rooms):
-            if room == _KITCHEN:
-                yield _DARK * self.outline.outer_wall(i, _WINDOW_WALL).negated()
-
 
 class DoorConstraints:
     """Constraints on a tree of doors from the room that is entered first, through common rooms if
@@ -193,13 +186,8 @@ class DoorConstraints:
         self.cp, self.literal = outline.cp, outline.literal
         self.asked = door_request(self.spec.rules.rules)
         # walls for doors that are wider than usual
-        self._door_wall, self._front_wall = (
-            usual + math.ceil(PER_METRE * (width - least) - 1e-6)
-            for usual, width, least in (
-                (DOOR_WALL, self.asked.width, DOOR),
-                (FRONT_WALL, self.asked.front, FRONT),
-            )
-        )
+        self._door_wall = DOOR_WALL + math.ceil(PER_METRE * (self.asked.width - DOOR) - 1e-6)
+        self._front_wall = FRONT_WALL + math.ceil(PER_METRE * (self.asked.front - FRONT) - 1e-6)
         num, types, hall = len(self.rooms.rooms), self.rooms.rooms, self.rooms.hall
         # the root: an entrance, or else a living room, or else the hall
         own, other = types[:hall], 0 if hall is None else hall
@@ -214,7 +202,7 @@ class DoorConstraints:
         common = [self.cp.new_bool_var("") for _ in range(num)]
         rules = [self.spec.rule(name) or {} for name in ("access", "bath")]
         through = {kind for rule in rules for kind in rule.get("through", ())}
-        from_hall = []
+        from_hall, elsewhere = list[Any](), dict[int, list[Any]]()
         for i in (i for i in range(num) if i != root):
             # rooms from which i can be entered, private ones only without a choice
             near = [
@@ -222,9 +210,10 @@ class DoorConstraints:
                 for j in range(num)
                 if frozenset((i, j)) in doors and not self.asked.is_excluded(self.rooms.kinds, i, j)
             ]
-            parents, directly = [], []
+            parents, others, directly = [], [], []
             for j in [j for j in near if types[j] not in _NO_PASSAGE or j == root] or near:
                 parents.append(parent := self.literal(depth[i] >= depth[j] + 1))
+                others += [parent] if j != root else []
                 self.cp.add_implication(parent, reached[j])
                 if types[j] not in _PUBLIC and types[i] not in _NO_PASSAGE:
                     self.costs.append(_DETOUR * parent)
@@ -238,12 +227,15 @@ class DoorConstraints:
                     self.cp.add_implication(way, common[j])
                     if j == hall:
                         from_hall.append(way)
+            elsewhere |= {i: others} if root in near else {}
             self.cp.add_bool_or([*parents, reached[i].negated()])
             self.cp.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
                 self._add_soft(Priority.ACCESS, reached[i], "a door leads to {}", "", i)
         self._add_access(root, common)
         self._add_asked(doors)
+        self._add_entry(root, elsewhere)
+        self._add_air()
         # a hall leads from common rooms to another room
         if hall is not None and self.rooms.kinds[hall] in through:
             self.cp.add(common[hall] == 1)
@@ -261,6 +253,11 @@ class DoorConstraints:
     ) -> dict[frozenset[int], Any]:
         """Literal of a shared wall for each pair of rooms; None if one is inside the other."""
         doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.rooms.inside}
+        # a door of an inner room leaves the free rectangle around it clear
+        for u, v in self.rooms.inside:
+            if v in self.rooms.free:
+                doors[frozenset((u, v))] = wall = self.cp.new_bool_var("")
+                self.cp.add_bool_or([*self._walls_of_corner(u, v, self._door_wall), wall.negated()])
         box_model = self.rooms.box_model
         # pairs of any relation, as with a hall, may also be far apart
         for i, j in self.rooms.unknown:
@@ -301,7 +298,7 @@ class DoorConstraints:
         kinds = list(enumerate(self.rooms.kinds))
         # the front door: an outer wall, and perhaps a given place
         if root not in {u for u, _ in self.rooms.inside}:
-            outer = self.literal(self.outline.outer_wall(root, self._front_wall) == 1)
+            outer = self.literal(self.outline.outer_wall(root, self._front_wall, door=True) == 1)
             text = "{} has outer wall for the front door"
             self._add_soft(Priority.ACCESS, outer, text, "front", root)
             if (door := self.spec.front_door) is not None:
@@ -323,6 +320,44 @@ class DoorConstraints:
             self.cp.add_bool_or([*(common[i] for i in baths), some.negated()])
             text = "a bathroom is reached through common rooms"
             self._add_soft(Priority.ACCESS, some, text, "bath", *baths)
+
+    def _add_entry(self, root: int, elsewhere: Mapping[int, Sequence[Any]]) -> None:
+        """Add a soft constraint: a living room that is entered first has few more doors, or the
+        added hall has the front door. ``elsewhere``: rooms next to it, with the literals of their
+        doors to other rooms, by which closets and all baths but one may be entered."""
+        entry, kinds = self.spec.rule("entry"), self.rooms.kinds
+        if not self.rooms.is_furnished or entry is None:
+            return
+        if kinds[root] != "LivingRoom" or len(kinds) < entry["num_rooms"]:
+            return
+        spared, num = [], sum(kinds[i] not in ("Balcony", HALL) for i in elsewhere)
+        baths = [i for i in elsewhere if kinds[i] == "Bathroom"]
+        for i in (*baths[:-1], *(i for i in elsewhere if kinds[i] in CLOSETS)):
+            spared.append(spare := self.cp.new_bool_var(""))
+            self.cp.add_bool_or([*elsewhere[i], spare.negated()])
+        # an added hall is one more door, unless it has the front door
+        num += self.rooms.hall is not None
+        ways = [self.literal(num - sum(spared) <= round(entry["doors"]))]
+        if self.rooms.hall is not None:
+            ways.append(self.outline.outer_wall(self.rooms.hall, self._front_wall))
+        few = self.cp.new_bool_var("")
+        self.cp.add_bool_or([*ways, few.negated()])
+        text = "the front door leads into a hall, or into {} with few more doors"
+        self._add_soft(Priority.FURNISH, few, text, "entry", root)
+
+    def _add_air(self) -> None:
+        """Add soft constraints: kitchens have an outer wall, or a wall to a balcony."""
+        if not self.rooms.is_furnished or (air := self.spec.rule("airy")) is None:
+            return
+        length, kinds = math.ceil(air["length"] * PER_METRE), self.rooms.kinds
+        opened = {kind for pair in self.asked.open for side in pair for kind in side}
+        for i in (i for i, kind in enumerate(kinds) if kind in {*air["rooms"]} - opened):
+            ways = [self.outline.outer_wall(i, length)]
+            for j in (j for j, kind in enumerate(kinds) if kind in air["to"]):
+                ways += self._touching_walls(i, j, length)
+            met = self.cp.new_bool_var("")
+            self.cp.add_bool_or([*ways, met.negated()])
+            self._add_soft(Priority.FURNISH, met, "{} has an outer wall", "airy", i)
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
         """Add a soft constraint: rooms that face each other touch, or one of ``others`` holds."""
@@ -362,7 +397,9 @@ class DoorConstraints:
         rooms, ways = self.rooms, []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             ways.append(way := self.literal(rooms.span(a, u)[HIGH] == rooms.span(a, v)[LOW]))
-            occupants = [*rooms.occupants(u, a, HIGH), *rooms.occupants(v, a, LOW)]
+            door = length > 0
+            occupants = rooms.occupants(u, a, HIGH, door=door)
+            occupants += rooms.occupants(v, a, LOW, door=door)
             least = max(length, 1) if occupants else length
             rooms.add_clear_wall(
                 way, 1 - a, [rooms.span(1 - a, k) for k in (u, v)], least, occupants
@@ -370,22 +407,27 @@ class DoorConstraints:
         return ways
 
     def _walls_of_corner(self, u: int, v: int, length: int) -> Iterator[Any]:
-        """Yield literals, each of which implies: u, in a corner of v, has free wall for a door."""
+        """Yield literals, each of which implies: u, inside or in a corner of v, has free wall to v
+        for a door."""
         low, high = self.rooms.box_model.low, self.rooms.box_model.high
-        corner = self.rooms.in_corner[u, v]
-        if all(k == u for k, _, _ in self.rooms.occupants(v, 0, LOW)):
+        corner, free = self.rooms.in_corner.get((u, v)), self.rooms.free.get(v)
+        others = [k for k, _, _ in self.rooms.occupants(v, 0, LOW, door=True) if k != u]
+        if corner is not None and not others:
             yield corner
             return
         for a, side in product(AXES, (LOW, HIGH)):
             way = self.literal(low[a][u] > low[a][v] if side == LOW else high[a][u] < high[a][v])
-            self.cp.add_implication(way, corner)
-            # other rooms in v that are not behind u could take the wall
+            if corner is not None:
+                self.cp.add_implication(way, corner)
+            # other rooms in v that are not behind u could take the wall, as does a free rectangle
             occupants = []
-            for k, _, elsewhere in self.rooms.occupants(v, a, side):
+            for k, _, elsewhere in self.rooms.occupants(v, a, side, door=True):
                 if k != u:
-                    behind, away = low[a][k] >= low[a][u], high[a][k] < low[a][u]
+                    near, far = self.rooms.span(a, k)
+                    deep = free.deep if free is not None and k < 0 else 0
+                    behind, away = near >= low[a][u], far < low[a][u] - deep
                     if side == HIGH:
-                        behind, away = high[a][k] <= high[a][u], low[a][k] > high[a][u]
+                        behind, away = far <= high[a][u], near > high[a][u] + deep
                     occupants.append((k, away, [*elsewhere, self.literal(behind)]))
             self.rooms.add_clear_wall(way, 1 - a, [self.rooms.span(1 - a, u)], length, occupants)
             yield way

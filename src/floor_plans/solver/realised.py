@@ -25,6 +25,7 @@ from floor_plans.solver.shapes import window_share
 from floor_plans.solver.spec import PlanSpec, Requirement, has_usual_shapes
 
 CIRCULATION_RULES = ("front", "access", "bath")  # rules that a hall is added for
+FURNISHING_RULES = ("furniture", "shape", "largest", "airy", "entry", "islands", "slits")
 SCORES = "scores"  # key of a plan's line in JSON
 
 _SHARES = ("compactness", "fill", "area_error", "light", "total")
@@ -243,11 +244,13 @@ class Realised:
         return bool(areas or self.broken) and not self.excluded
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """Sort key, smaller if better: broken circulation rules, broken rules, shortfalls."""
+    def rank(self) -> tuple[int, int, int, int]:
+        """Sort key, smaller if better: broken circulation rules, broken rules of living, broken
+        rules, shortfalls."""
         rules = [each.rule for each in self.given_up if each.rule]
         circulation = sum(rule in CIRCULATION_RULES for rule in rules)
-        return circulation, len(rules), len(self.given_up)
+        living = sum(rule not in FURNISHING_RULES for rule in rules)
+        return circulation, living, len(rules), len(self.given_up)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.box_model import Boxes, cp_sat
+from floor_plans.plans.clearing import Clearing
 from floor_plans.plans.contradiction import Member, contradiction, room_names
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
@@ -62,6 +63,8 @@ rules hold."""
 _PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules whose soft constraints are necessary for the rule. If these are infeasible, so is the rule.
 Soft constraints of other rules may be stricter than the rule."""
+
+_LIVING = "LivingRoom"  # kind of the rooms whose doors leave a rectangle
 
 StopAsked = Callable[[], bool]
 
@@ -145,8 +148,15 @@ def plan_from_boxes(
         relations = tuple(sorted((*diagram.relations, *read)))
         metadata = {**diagram.metadata, ADDED: [hall]}
         placed = BubbleDiagram((*diagram.rooms, HALL_TYPE), relations, metres, metadata)
-    bare, asked = FloorPlan(placed, boundary=spec.outline.boundary), spec.rules.rules
-    return find_doors(bare, front=spec.front_door, asked=door_request(asked))
+    bare, asked = FloorPlan(placed, boundary=spec.outline.boundary), door_request(spec.rules.rules)
+    return find_doors(bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec))
+
+
+def _clearing_of(spec: PlanSpec) -> Clearing | None:
+    """The rectangle that doors should leave in living rooms, by the rule ``furniture``."""
+    rule = spec.rule("furniture")
+    sizes, deep = ((rule or {}).get(key, {}).get(_LIVING) for key in ("least", "in_front"))
+    return Clearing(_LIVING, sizes[0], deep, rule["wall"]) if rule and sizes and deep else None
 
 
 class PlanSearch:
@@ -175,16 +185,22 @@ class PlanSearch:
         if meet_all:
             return
         halls = [self._model(hall=True)] if self._may_have_hall else []
+        bare = [self._model(hall=hall, furnished=False) for hall in (False, True)[: 1 + len(halls)]]
         rules_alone = self._spec.dropped_for_rules
-        for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
-            answers = []
-            for model in (plain, *halls):
-                answers.append(answer := model.search.meets(effort, self._seed, dropped))
-                if answer:
-                    yield from (model, plain) if model in halls else (plain,)
-                    return
-            # every answer is a proof, of all rules
-            self.excluded = dropped == WITHOUT_RULES and None not in answers
+        for models in ([plain, *halls], bare):
+            for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
+                answers = []
+                for k, model in enumerate(models):
+                    answers.append(answer := model.search.meets(effort, self._seed, dropped))
+                    if answer:
+                        # a plan that is not furnished is improved
+                        full = (plain, *halls)[k]
+                        if model is not full and full.search.start_from(model.search):
+                            model = full
+                        yield from (model, plain) if k else (model,)
+                        return
+                # every answer is a proof, of all rules
+                self.excluded |= dropped == WITHOUT_RULES and models != bare and None not in answers
         # no model keeps all rules: does a hall help with circulation?
         kept = plain.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         helpful = [
@@ -334,7 +350,7 @@ def _find_variants(
                     going.begin()
             # a spare plan has to be more compact, and to satisfy as much
             elif isinstance(model, PlanModel):
-                if any("compact" in flaws for flaws, _ in others):
+                if any(flaws & {"compact", "slits"} for flaws, _ in others):
                     model.outline.tighten()
                 if not model.search.meets(EFFORT, seed, model.search.missed):
                     break

@@ -20,7 +20,7 @@ from floor_plans.rules.finding import remove_halls
 from floor_plans.rules.rule_set import NO_RULES, RuleSet
 from floor_plans.solver.realised import CIRCULATION_RULES, Job, Realised
 from floor_plans.solver.realising import realise_all
-from floor_plans.solver.spec import PlanSpec, RoomAreas, area_bounds
+from floor_plans.solver.spec import PlanSpec, RoomAreas, area_bounds, unfilled_area
 
 AUTO, NEVER = HALLS = ("auto", "never")
 """Options for halls: "auto" adds one if the solver then satisfies more; "never"."""
@@ -87,6 +87,17 @@ class PlanRequest(Checked):
                     f"total_area={self.total_area}: expected at most {room:.1f} m2; the boundary "
                     f"holds {self.outline.area:.1f} m2"
                 )
+            # and fill it, all rooms within half of the tolerance together
+            if (fill := self.rules.rules.get("fill")) is not None:
+                most = self.total_area * (1 + self.tolerance / 2)
+                least = self.outline.area - unfilled_area(self.outline, fill)
+                if most < least:
+                    raise ValueError(
+                        f"total_area={self.total_area:g}: rooms of {most:.1f} m2 at most cannot "
+                        f"fill {fill['share']:.0%} of a boundary of {self.outline.area:g} m2, as "
+                        f"rules={self.rules.name} require; give at least "
+                        f"{math.ceil(10 * self.total_area * least / most) / 10:g}, or leave it out"
+                    )
 
     def jobs(
         self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -35,6 +36,8 @@ PASSAGE = 9
 """Clear width in decimetres of a hall, and next to a room inside another that does not touch its
 walls."""
 
+STRIP = 13  # the same in decimetres, if a rule on shapes is to be kept
+
 HALL_SHARE = 0.12  # largest share of the area of all rooms that an added hall has
 
 HALL_TYPE = ROOM_TYPES.index("Entrance")
@@ -60,14 +63,26 @@ Occupant = tuple[int, Any, list[Any]]
 off the wall, and literals that are true if it lies elsewhere."""
 
 
+@dataclass(frozen=True)
+class FreeRectangle:
+    """Rectangle in a room that ``holds`` keeps clear of doors, and of ``deep`` decimetres in front
+    of them. ``low``, ``high``: its sides by axis."""
+
+    low: list[Any]
+    high: list[Any]
+    holds: Any
+    deep: int
+
+
 class RoomConstraints:
     """Constraints on the shapes and floors of rooms, for the boxes of ``box_model``.
 
     ``floors``: square decimetres of every room's floor. ``inside``: pairs (inner, outer) by their
     relations; ``in_corner``: literal of each pair whose first room may lie in a corner of the
-    second's box. ``soft``: soft constraints, also of other groups. Rooms without a relation are at
-    least 0.7 m apart, as the rule relates rooms up to 0.63 m. No centre lies on the line of a side:
-    the rule could read it on either side, as decimetres are not exact in metres.
+    second's box. ``free``: rectangles of rooms that doors keep clear of, once ``is_furnished``.
+    ``soft``: soft constraints, also of other groups. Rooms without a relation are at least 0.7 m
+    apart, as the rule relates rooms up to 0.63 m. No centre lies on the line of a side: the rule
+    could read it on either side, as decimetres are not exact in metres.
 
     ``hall``: number of an added room, the last one, or None. It has any relation to others, but
     does not overlap them; ``kinds`` and ``areas`` (targets, 0 for it) include it. ``unknown``:
@@ -103,6 +118,9 @@ class RoomConstraints:
         self.soft: list[SoftConstraint] = []
         self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
         self.in_corner: dict[tuple[int, int], Any] = {}
+        self.free: dict[int, FreeRectangle] = {}
+        self.is_furnished = False
+        self._passage = PASSAGE if spec.rule("shape") is None else STRIP
         self.box_model = BoxModel(len(self.rooms), rule, off_line=1)
         self.cp, self.literal = self.box_model.model, self.box_model.literal
         self.box_model.add_relations(
@@ -149,18 +167,27 @@ class RoomConstraints:
         return self.add_soft(priority, floor >= least, floor <= most)
 
     def span(self, axis: int, room: int) -> tuple[Any, Any]:
-        """Range of a room along an axis."""
+        """Range of a room along an axis, or of the free rectangle of room -1 - ``room``."""
+        if room < 0:
+            return self.free[~room].low[axis], self.free[~room].high[axis]
         return self.box_model.low[axis][room], self.box_model.high[axis][room]
 
-    def occupants(self, room: int, axis: int, side: int) -> list[Occupant]:
-        """Rooms that lie or may lie in the box of a room and take part of one of its walls."""
+    def occupants(self, room: int, axis: int, side: int, *, door: bool = False) -> list[Occupant]:
+        """Rooms that lie or may lie in the box of a room and take part of one of its walls. For a
+        ``door``, the room's free rectangle with the space in front of the wall is one too."""
         found: list[tuple[int, list[Any]]] = [(u, []) for u, v in self.inside if v == room]
         found += [(u, [lies.negated()]) for (u, v), lies in self.in_corner.items() if v == room]
         low, high = self.box_model.low[axis], self.box_model.high[axis]
-        return [
+        taken = [
             (k, low[k] > low[room] if side == LOW else high[k] < high[room], elsewhere)
             for k, elsewhere in found
         ]
+        if door and (free := self.free.get(room)) is not None:
+            away = free.low[axis] >= low[room] + free.deep
+            if side == HIGH:
+                away = free.high[axis] <= high[room] - free.deep
+            taken.append((~room, away, [free.holds.negated()]))
+        return taken
 
     def add_clear_wall(
         self,
@@ -212,7 +239,7 @@ class RoomConstraints:
         flush = [self.literal(margin == 0) for margin in margins]
         for axis in AXES:
             self.cp.add_bool_or([*flush[axis::2], corner.negated()])
-            self.cp.add(sum(margins[axis::2]) >= PASSAGE).only_enforce_if(corner)
+            self.cp.add(sum(margins[axis::2]) >= self._passage).only_enforce_if(corner)
         # a hall on the centre of v would be read as a room that v is inside
         if u == self.hall:
             sides = zip(self.box_model.sides(u), self.box_model.sides(v), strict=True)
@@ -220,7 +247,7 @@ class RoomConstraints:
             self.cp.add_bool_or([*off, corner.negated()])
         # elsewhere flush or a passage wide, with v's own width kept
         for margin, is_flush in zip(margins, flush, strict=True):
-            self.cp.add_bool_or([is_flush, self.literal(margin >= PASSAGE), corner.negated()])
+            self.cp.add_bool_or([is_flush, self.literal(margin >= self._passage), corner.negated()])
         for margin, is_free in zip(margins, self.box_model.free_sides(v), strict=True):
             self.cp.add(margin >= self._width_of(v)).only_enforce_if(corner, is_free)
         # no chain of rooms in corners of each other

@@ -59,6 +59,19 @@ class SoftSearch:
         self._asked[dropped] = found = self.solve_all(dropped, effort, seed)
         return found.answer
 
+    def start_from(self, other: SoftSearch) -> bool:
+        """Start ``satisfy`` from the boxes that ``other`` found first, of the same rooms with fewer
+        soft constraints, and from the constraints they meet. Returns True if they are feasible."""
+        (hint,) = [each.boxes for each in other._asked.values() if each.boxes is not None]
+        self._cp.maximize(sum(_literals(self._soft)))
+        model = self._box_model
+        answer, boxes = model.solve(_EACH, hint=hint, around=0)
+        self._cp.clear_objective()
+        if boxes is not None:
+            met = [each for each in self._soft if model.value(each.literal)]
+            self._asked[NOTHING] = _Incumbent(met, answer, boxes, model.value)
+        return boxes is not None
+
     def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
         """Find a plan that satisfies all soft constraints except ``dropped`` priorities. The search
         begins on a coarse grid, without cuts in the outline."""

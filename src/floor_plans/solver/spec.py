@@ -34,7 +34,8 @@ class Priority(IntEnum):
     BALCONIES = 6
     ROUGH_AREAS = 7
     FILL = 8
-    AREAS = 9
+    FURNISH = 9
+    AREAS = 10
 
 
 NOTHING: frozenset[Priority] = frozenset()  # priorities to drop: none
@@ -186,13 +187,17 @@ def min_width(room: int, area: float) -> float:
 
 def area_bounds(rooms: Sequence[int], rules: RuleSet) -> list[tuple[float, float]]:
     """Least and most square metres that rules require for each room: at least the least area, the
-    least clear area with walls, or a square of the least width; 0 and inf without such rules."""
-    areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
+    least clear area with walls, a square of the least width, or the smallest free rectangle with
+    its walls; 0 and inf without such rules."""
+    names = ("area", "width", "furniture")
+    areas, widths, sizes = (rules.rules.get(name, {"least": {}})["least"] for name in names)
+    wall = rules.rules.get("furniture", {"wall": 0.0})["wall"]
     clear = rules.rules.get("clear_area", {"least": {}, "most": {}})
     bounds = []
     for kind in (ROOM_TYPES[room] for room in rooms):
         low, high = clear["least"].get(kind, 0.0), clear["most"].get(kind, math.inf)
-        least = max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2, _with_walls(low))
+        free = min(((a + wall) * (b + wall) for a, b in sizes.get(kind, ())), default=0.0)
+        least = max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2, _with_walls(low), free)
         bounds.append((least, max(least, _with_walls(high))))
     return bounds
 
@@ -200,6 +205,12 @@ def area_bounds(rooms: Sequence[int], rules: RuleSet) -> list[tuple[float, float
 def _with_walls(clear: float) -> float:
     """Area of a square room with its walls, up to their middle, of which one in four is outer."""
     return (math.sqrt(clear) + INNER_WALL + (OUTER_WALL - INNER_WALL) / 4) ** 2 if clear else 0.0
+
+
+def unfilled_area(outline: Outline, fill: Parameters) -> float:
+    """Most square metres without rooms in an outline that keeps a rule ``fill``, which counts half
+    a wall around rooms as filled: those of a square in a corner, half a wall longer."""
+    return (math.sqrt((1 - fill["share"]) * outline.area) + fill["wall"] / 2) ** 2
 
 
 def area_range(target: float, tolerance: float) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import NO_RULES, RuleSet, judge, read_rules
-from floor_plans.solver import plan_model
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job, Realised, shortfalls_of
 from floor_plans.solver.realising import realise
@@ -326,12 +325,6 @@ def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axi
     assert sign * (living[axis] - middle[axis]) > 0.3
 
 
-def test_a_kitchen_without_an_outer_wall_costs_and_one_with_it_does_not():
-    model = PlanModel(THREE.rooms, THREE.relations, PlanSpec((20.0, 6.0, 12.0), rules=DEFAULT))
-    (cost,) = model.dark_kitchens()
-    lit = model.outline.outer_wall(1, plan_model._WINDOW_WALL)
-    for literal, expected in ((lit, 0), (lit.negated(), plan_model._DARK)):
-        assert model.box_model.solve(1.0, fixed=[literal])[0] is True
-        assert model.box_model.value(cost) == expected
+def test_every_room_has_a_window():
     found = found_for(THREE, (20.0, 6.0, 12.0), DEFAULT)
     assert {each.room for each in find_windows(found.plans[0])} == {0, 1, 2}

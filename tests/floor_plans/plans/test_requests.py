@@ -103,16 +103,17 @@ def test_a_boundary_that_rules_want_filled_is_filled_first():
 def test_no_target_is_below_what_rules_need_unless_it_is_given():
     drawn = RoomAreas([plan_of((LIVING, 8), (KITCHEN, 2), (BATH, 1))])
     (job,) = PlanRequest(areas=drawn, rules=DEFAULT).jobs([DIAGRAM])
-    assert job.spec.areas == (9.0, 3.5, 2.2)  # a living room of 3 m is 3 m deep at least
+    assert job.spec.areas == pytest.approx((12.21, 3.84, 2.64))  # free rectangles with a wall
     (job,) = PlanRequest(areas=drawn, rules=DEFAULT, total_area=20.0).jobs([DIAGRAM])
-    assert job.spec.areas == pytest.approx((14.24, 3.56, 2.2))
+    assert job.spec.areas == pytest.approx((13.52, 3.84, 2.64))
     given = replace(DIAGRAM, metadata={"areas": [None, None, 1.5]})
-    assert PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).spec.areas == (9.0, 3.5, 1.5)
+    spec = PlanRequest(areas=drawn, rules=DEFAULT).job(1, given).spec
+    assert spec.areas == pytest.approx((12.21, 3.84, 1.5))
     assert PlanRequest(areas=drawn).job(1, DIAGRAM).spec.areas == pytest.approx((8, 2, 1))
 
 
 def test_a_total_that_rules_do_not_allow_is_refused_with_the_least():
-    with pytest.raises(DiagramError, match=r"total_area.*default.*14\.7 m2.*rules=none"):
+    with pytest.raises(DiagramError, match=r"total_area.*default.*18\.7 m2.*rules=none"):
         PlanRequest(total_area=5.0, rules=DEFAULT).jobs([DIAGRAM])
     (job,) = PlanRequest(total_area=5.0).jobs([DIAGRAM])
     assert sum(job.spec.areas) == pytest.approx(5)
@@ -122,10 +123,18 @@ def test_a_boundary_that_rules_do_not_allow_is_refused_with_the_least():
     def outline(depth: float) -> Outline:
         return Outline(boundary=((0, 0), (5, 0), (5, depth), (0, depth)))
 
-    with pytest.raises(DiagramError, match=r"boundary': 10 m2.*default.*14\.7 m2.*rules=none"):
+    with pytest.raises(DiagramError, match=r"boundary': 10 m2.*default.*18\.7 m2.*rules=none"):
         PlanRequest(outline=outline(2), rules=DEFAULT).jobs([DIAGRAM])
-    (job,) = PlanRequest(outline=outline(3), rules=DEFAULT).jobs([DIAGRAM])
-    assert sum(job.spec.areas) == pytest.approx(15)  # shares of it are too small
+    (job,) = PlanRequest(outline=outline(4), rules=DEFAULT).jobs([DIAGRAM])
+    assert sum(job.spec.areas) == pytest.approx(19.5)  # 0.975 of it; another share is too small
+
+
+def test_a_total_that_cannot_fill_the_boundary_is_refused():
+    outline = Outline(boundary=((0, 0), (12, 0), (12, 8), (0, 8)))
+    with pytest.raises(ValueError, match=r"88\.2 m2 at most cannot fill 95% .* 96 m2.*least 86\.3"):
+        PlanRequest(total_area=84.0, outline=outline, rules=DEFAULT)
+    assert PlanRequest(total_area=86.3, outline=outline, rules=DEFAULT).total_area == 86.3
+    assert PlanRequest(total_area=84.0, outline=outline).total_area == 84.0
 
 
 def test_seed_and_place_decide_what_is_drawn():

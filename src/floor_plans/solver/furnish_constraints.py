@@ -1,0 +1,89 @@
+"""``add_furnishing``: keep the rules on furnishing in the model, on clear floors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from floor_plans.plans.box_model import AXES
+from floor_plans.plans.outline import PER_METRE
+from floor_plans.rules.finding import TOLERANCE
+from floor_plans.rules.rule_set import Sizes
+from floor_plans.solver.room_constraints import STRIP, FreeRectangle, RoomConstraints
+from floor_plans.solver.spec import Priority, Requirement
+
+
+def add_furnishing(rooms: RoomConstraints) -> None:
+    """Add soft constraints of the rules ``furniture``, ``shape`` and ``largest`` for every room:
+    a free rectangle, a ratio of sides, wide strips around inner rooms, and a largest area.
+
+    Sides are those of boxes, a wall wider than the clear floor. A free rectangle lies apart from
+    the rooms in the box and, in rooms with a depth ``in_front`` of doors, apart from doors:
+    ``rooms.free`` has it for the walls that doors are in.
+    """
+    rooms.is_furnished, spec = True, rooms.spec
+    furniture, shape, largest = (spec.rule(name) for name in ("furniture", "shape", "largest"))
+    for i, kind in enumerate(rooms.kinds):
+        if furniture is not None and (sizes := furniture["least"].get(kind)):
+            deep = math.ceil(furniture["in_front"].get(kind, 0.0) * PER_METRE)
+            holds = _add_rectangle(rooms, i, sizes, furniture["wall"], deep)
+            text = " or ".join("{:g} x {:g} m".format(*size) for size in sizes)
+            _add(rooms, holds, f"{{}} holds a rectangle of {text}", "furniture", i)
+        if shape is not None and (ratio := shape["most"].get(kind)):
+            wall = round(shape["wall"] * PER_METRE)
+            width, height = (side - wall for side in rooms.box_model.sides(i))
+            most = math.floor(10 * ratio)
+            sides = rooms.literal(10 * width <= most * height, 10 * height <= most * width)
+            _add(rooms, sides, f"{{}} is at most {ratio:g} times as long as wide", "shape", i)
+        if shape is not None and kind in shape["narrow"]:
+            for u in (u for u, v in rooms.inside if v == i):
+                flush = rooms.cp.new_bool_var("")
+                margins = rooms.box_model.margins(u, i)
+                for margin in margins:
+                    ways = [rooms.literal(margin == 0), rooms.literal(margin >= STRIP)]
+                    rooms.cp.add_bool_or([*ways, flush.negated()])
+                # floor on both sides along one axis only if it touches a wall on the other
+                for a in AXES:
+                    around = [rooms.literal(margin >= 1) for margin in margins[a::2]]
+                    around += [rooms.literal(margin == 0) for margin in margins[1 - a :: 2]]
+                    rooms.cp.add_bool_or([*around, flush.negated()])
+                _add(rooms, flush, "{} has no narrow strips around {}", "shape", i, u)
+        if largest is not None and (area := largest["most"].get(kind)):
+            floor = rooms.literal(rooms.floors[i] <= math.floor(area * PER_METRE**2))
+            _add(rooms, floor, f"{{}} has at most {area:g} m2", "largest", i)
+
+
+def _add(rooms: RoomConstraints, literal: Any, text: str, rule: str, *concerned: int) -> None:
+    """Add a literal as a soft constraint."""
+    rooms.add_soft(Priority.FURNISH, literal == 1, requirement=Requirement(text, rule, concerned))
+
+
+def _add_rectangle(rooms: RoomConstraints, i: int, sizes: Sizes, wall: float, deep: int) -> Any:
+    """Literal that implies: room i has a free rectangle of one of the sizes, clear of walls."""
+    holds = rooms.cp.new_bool_var("")
+    inner: list[tuple[int, list[Any]]] = [(u, []) for u, v in rooms.inside if v == i]
+    inner += [(u, [lies.negated()]) for (u, v), lies in rooms.in_corner.items() if v == i]
+    # with nothing in the box its sides are enough, otherwise the rectangle has a place
+    low, high = ([ends[a][i] for a in AXES] for ends in (rooms.box_model.low, rooms.box_model.high))
+    if inner or deep:
+        new = rooms.cp.new_int_var
+        outer = low, high
+        low, high = ([new(0, rooms.grid, "") for _ in AXES] for _ in range(2))
+        for a in AXES:
+            rooms.cp.add(low[a] >= outer[0][a]).only_enforce_if(holds)
+            rooms.cp.add(high[a] <= outer[1][a]).only_enforce_if(holds)
+        for u, elsewhere in inner:
+            spans = [rooms.span(a, u) for a in AXES]
+            apart = [rooms.literal(spans[a][1] <= low[a]) for a in AXES]
+            apart += [rooms.literal(spans[a][0] >= high[a]) for a in AXES]
+            rooms.cp.add_bool_or([*apart, *elsewhere, holds.negated()])
+        if deep:
+            rooms.free[i] = FreeRectangle(low, high, holds, deep)
+    ways = []
+    for size in sizes:
+        for sides in {size, size[::-1]}:
+            least = [math.ceil((side + wall - TOLERANCE) * PER_METRE) for side in sides]
+            conditions = [high[a] - low[a] >= least[a] for a in AXES]
+            ways.append(rooms.literal(*conditions))
+    rooms.cp.add_bool_or([*ways, holds.negated()])
+    return holds
