@@ -65,9 +65,7 @@ def plot_plan(
     plan: FloorPlan, path: str | Path | None = None, *, scale: int | None = None
 ) -> Figure:
     """Plot one plan with the dimensions of the rooms on two sides; see ``plot_plans``."""
-    path = checked_path(path)
-    check_positive(scale=scale)
-    return _plan_sheet([plan], scale, cell=7.5, chained=True).finish(path)
+    return plot_plans([plan], path, with_diagrams=False, scale=scale, cell=7.5, chained=True)
 
 
 def plot_plans(
@@ -80,6 +78,7 @@ def plot_plans(
     scale: int | None = None,
     cell: float = 4.6,
     dpi: float = 200.0,
+    chained: bool = False,
 ) -> Figure:
     """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
 
@@ -91,6 +90,7 @@ def plot_plans(
     ``columns``: plans per row. ``with_diagrams``: show the bubble diagram to the left of each plan.
     ``titles``: a line above each plan. ``scale``: 200 for 1 : 200; by default the largest of
     ``SCALES`` at which every plan fits a card of ``cell`` inches. ``dpi``: pixels per inch.
+    ``chained``: add dimensions of the rooms.
 
     Raises ``ValueError`` without a plan, for a number that is not positive, for another number of
     titles than of plans, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError``
@@ -103,46 +103,22 @@ def plot_plans(
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
         raise ValueError(f"{len(titles)} titles for {len(plans)} plans: give one for each, or none")
-    sheet = _plan_sheet(
-        plans,
-        scale,
-        cell=cell,
-        columns=columns,
-        with_diagrams=with_diagrams,
-        titles=titles,
-        dpi=dpi,
-    )
-    return sheet.finish(path)
-
-
-def _plan_sheet(
-    cards: Sequence[FloorPlan | None],
-    scale: int | None,
-    *,
-    cell: float,
-    columns: int | None = None,
-    with_diagrams: bool = False,
-    titles: Sequence[str] = (),
-    dpi: float = 200.0,
-    chained: bool = False,
-) -> Sheet:
-    """Plot plans on a sheet, as in ``plot_plans``; ``chained``: add dimensions of rooms."""
     # scale, and size of the cards
-    plans = [plan for plan in cards if plan is not None]
+    found = [plan for plan in plans if plan is not None]
     padding = _PADDING + (_CHAIN if chained else 0.0)
-    scale = scale or _largest_scale(plans, cell - padding)
+    scale = scale or _largest_scale(found, cell - padding)
     per_metre = 1 / (scale * _METRES_PER_INCH)
-    cell = max(max(map(_longer_side, plans)) * per_metre + padding, _LEAST_CELL)
+    cell = max(max(map(_longer_side, found)) * per_metre + padding, _LEAST_CELL)
     shown = 2 if with_diagrams else 1
-    rows, columns = grid_shape(len(cards), columns, aspect=shown)
-    placements = place_all([plan.diagram for plan in plans]) if with_diagrams else []
+    rows, columns = grid_shape(len(plans), columns, aspect=shown)
+    placements = place_all([plan.diagram for plan in found]) if with_diagrams else []
     placed = iter(placements)
     # the cards: diagrams and plans
     sheet = Sheet(
         rows, shown * columns, placements, cell=cell, dpi=dpi, titled=bool(titles), footer=_FOOTER
     )
     pens = []
-    for index, plan in enumerate(cards):
+    for index, plan in enumerate(plans):
         if plan is None:
             continue
         title = titles[index] if titles else ""
@@ -157,7 +133,7 @@ def _plan_sheet(
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
     _plot_footer(sheet, scale, per_metre, front=front, dead=dead)
-    return sheet
+    return sheet.finish(path)
 
 
 def _longer_side(plan: FloorPlan) -> float:
