@@ -125,12 +125,12 @@ def syntax(graphs: Iterable[RoomGraph]) -> dict[str, float]:
         for room, each in space_syntax(graph, FRONT_DOOR).items()
         if room != FRONT_DOOR
     ]
-    depths = [each.depth for _, each in rooms if each.depth is not None]
+    depths = [each["depth"] for _, each in rooms if each["depth"] is not None]
     lived, others = (
         [
-            each.integration
+            each["integration"]
             for kind, each in rooms
-            if each.integration is not None and (kind == "LivingRoom") == is_lived
+            if each["integration"] is not None and (kind == "LivingRoom") == is_lived
         ]
         for is_lived in (True, False)
     )

@@ -154,10 +154,6 @@ class _Inert:
 
     def __setitem__(self, key: object, value: object) -> None: ...
 
-    def append(self, value: object) -> None: ...
-
-    def extend(self, values: object) -> None: ...
-
 
 class _Unpickler(pickle.Unpickler):
     """Reads shapes of shapely and numbers of numpy; any other object becomes ``_Inert``."""

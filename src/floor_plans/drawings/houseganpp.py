@@ -214,15 +214,13 @@ def _rooms_of_sides(
     x0, y0, x1, y1 = opening.bounds
     long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
 
-    def lean(room: BaseGeometry | None) -> float:
-        """Area of the room behind the first long side, less that behind the second."""
-        if room is None:
-            return 0.0
-        first, second = (behind[side].intersection(room).area for side in long)
-        return float(first - second)
-
     # the room that lies more behind the first of them
-    ahead = 0 if lean(rooms[0]) >= lean(rooms[1]) else 1
+    first, second = (behind[side] for side in long)
+    lean = [
+        0.0 if room is None else first.intersection(room).area - second.intersection(room).area
+        for room in rooms
+    ]
+    ahead = 0 if lean[0] >= lean[1] else 1
     found: list[int | None] = [None] * 4
     for side, which in zip(long, (ahead, 1 - ahead), strict=True):
         found[side] = None if rooms[which] is None else which

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
@@ -374,7 +374,7 @@ def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
         found.append(
             {
                 "place": report.places[k],
-                "rooms": [{"room": named[room]} | asdict(each) for room, each in rooms.items()],
+                "rooms": [{"room": named[room]} | each for room, each in rooms.items()],
                 "edit_distance": edit_distance(*relation_graphs(plan)),
             }
         )

@@ -66,26 +66,16 @@ def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = 10.0)
     return float(bound if distance is None else distance)
 
 
-@dataclass(frozen=True)
-class RoomAccess:
-    """Place of a room in a graph of n nodes: ``depth`` from the entrance, ``mean_depth`` of all
-    others from it, and ``integration``; None if not all nodes are connected or, for the last, if
-    n < 3 or all others are next to it."""
-
-    depth: int | None
-    mean_depth: float | None
-    integration: float | None
-
-
-def space_syntax(graph: RoomGraph, entrance: int) -> dict[int, RoomAccess]:
-    """Depth and integration of each node (Hillier and Hanson, The Social Logic of Space, 1984).
+def space_syntax(graph: RoomGraph, entrance: int) -> dict[int, dict[str, float | None]]:
+    """``depth`` of each of n nodes from the entrance, ``mean_depth`` of all others from it, and its
+    ``integration`` (Hillier and Hanson, The Social Logic of Space, 1984).
 
     RA = 2 (MD - 1) / (n - 2) for the mean depth MD; integration is D_n / RA, where
-    D_n = 2 (n (log2((n + 2) / 3) - 1) + 1) / ((n - 1) (n - 2)) is the RA of a diamond.
+    D_n = 2 (n (log2((n + 2) / 3) - 1) + 1) / ((n - 1) (n - 2)) is the RA of a diamond. A value is
+    None if not all nodes are connected, and integration if n < 3 or all others are next to a node.
     """
     steps = dict(networkx.all_pairs_shortest_path_length(graph.to_networkx()))
-    n = len(graph.types)
-    found = {}
+    n, found = len(graph.types), {}
     for room in graph.types:
         mean = integration = None
         if len(steps[room]) == n > 1:
@@ -93,5 +83,6 @@ def space_syntax(graph: RoomGraph, entrance: int) -> dict[int, RoomAccess]:
             if n > 2 and mean > 1:
                 diamond = (n * (math.log2((n + 2) / 3) - 1) + 1) / (n - 1)
                 integration = diamond / (mean - 1)
-        found[room] = RoomAccess(steps[room].get(entrance), mean, integration)
+        depth = steps[room].get(entrance)
+        found[room] = {"depth": depth, "mean_depth": mean, "integration": integration}
     return found
