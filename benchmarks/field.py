@@ -51,6 +51,21 @@ PUBLISHED = {
 }
 """Graph, and wrong pairs by number of rooms (``SIZES``)."""
 
+CAVEATS = """
+* *House-GAN++, HouseDiffusion*: rooms and doors are asked for by number, on RPLAN; a door joins the
+  two rooms that it overlaps most.
+* *Language model*: the same graph, compared by the types of rooms alone, so that two bedrooms may
+  change places; plans of another number of rooms do not count.
+* *Related rooms*: our diagrams state directions too. Related floors are at most 0.63 m apart. Added
+  halls, and diagrams without a plan, do not count.
+* *Doors, not asked for*: the diagrams are those of six plans, and say nothing about doors.
+* *Graph edit distance* is the least number of edits whatever the numbers of the rooms. FMLM prints
+  1.21 and Graph2Plan 3.43 for graphs of their own (from a note of the papers).
+* *FID* is not measured: it needs weights of Inception, which pytorch-fid, clean-fid and
+  torch-fidelity download, and no package on PyPI was found that contains them.
+"""
+"""What each protocol compares."""
+
 
 def planned(
     diagrams: Iterable[BubbleDiagram], seeds: Iterable[int]
@@ -204,7 +219,7 @@ def sections(record: Record) -> Sections:
     ]
     columns = ["", "depth from outside", "integration, living rooms", "integration, other rooms"]
     return {
-        (Part.PLANS, "field"): markdown_table(head, rows, left=2),
+        (Part.PLANS, "field"): f"{markdown_table(head, rows, left=2)}\n{CAVEATS.rstrip()}",
         (Part.PLANS, "space syntax"): markdown_table(columns, syntax),
     }
 
