@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawingStyle, embedded_json, names_of_rooms
 from floor_plans.drawings.drawn_plan import drawn_floor, flip_point, flip_y
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     """Write a plan as DXF.
 
     Layers: WALLS (closed polylines, open at doors and windows), DOORS (their openings as lines, and
-    blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names and square
-    metres), ROOMS (floors up to the middle of walls, closed polylines; not plotted) and BOUNDARY,
-    or OUTLINE for a plan without a boundary. The plan's own JSON is a record, DISCRETE_DIFFUSION,
-    which CAD programs keep.
+    blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names, and square
+    metres between walls), ROOMS (floors up to the middle of walls, closed polylines; not plotted)
+    and BOUNDARY, or OUTLINE for a plan without a boundary. The plan's own JSON is a record,
+    DISCRETE_DIFFUSION, which CAD programs keep.
     """
     from ezdxf import bbox
 
@@ -121,7 +122,7 @@ class _Sheet:
         from ezdxf import units
 
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
-        self.names = names_of_rooms(plan, style.language)
+        self.names, self.areas = names_of_rooms(plan, style.language), clear_areas(plan)
         # a document in metres, with its layers
         self.document = ezdxf.new("R2010")
         self.document.units = units.M  # $INSUNITS = 6
@@ -181,7 +182,7 @@ class _Sheet:
         across = max(shapely.get_parts(across), key=lambda part: part.length)
         at, name = across.interpolate(0.5, normalized=True), self.names[number]
         # its letters are as large as the width allows
-        text = [name, f"{self.plan.areas[number]:.2f} m²"]
+        text = [name, f"{self.areas[number]:.2f} m²"]
         longest = _LETTER_WIDTH * max(map(len, text))
         height = min(_LETTER, across.length / longest, inscribed.length / _LINES)
         label = self.space.add_mtext(

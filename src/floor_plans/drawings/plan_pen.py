@@ -32,6 +32,7 @@ from floor_plans.drawings.drawn_parts import (
     translated_word,
 )
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent_of_plan, hatching
 
 if TYPE_CHECKING:
@@ -81,10 +82,17 @@ def block_size(lines: Sequence[str], points: float) -> tuple[float, float]:
 
 
 def label_of(
-    plan: FloorPlan, room: int, free: Geometry, *, per_metre: float, language: str, number: int
+    plan: FloorPlan,
+    room: int,
+    free: Geometry,
+    area: float,
+    *,
+    per_metre: float,
+    language: str,
+    number: int,
 ) -> Label:
-    """Label that fits the ``free`` floor of a room: name and area, else the name, else ``number``.
-    ``per_metre``: points per metre."""
+    """Label that fits the ``free`` floor of a room: name and ``area``, else the name, else
+    ``number``. ``per_metre``: points per metre."""
     name = labels_of_rooms(plan, language)[room]
     largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
     # the largest part of the free floor
@@ -93,7 +101,7 @@ def label_of(
     if floor is not None and floor.area > 0:
         grid = _Grid(floor)
         # the first form that fits
-        for lines, points, angle in _label_forms(name, plan.areas[room], largest, str(number)):
+        for lines, points, angle in _label_forms(name, area, largest, str(number)):
             width, height = (length / per_metre for length in block_size(lines, points))
             sides = (height, width) if angle else (width, height)
             spot = grid.place(*sides, [margin * points / per_metre for margin in _MARGINS])
@@ -264,13 +272,14 @@ class PlanPen:
     def _plot_labels(self) -> None:
         """Plot the labels of rooms. The caption states areas that have no space on the floor."""
         per_metre = self.per_metre * POINTS_PER_INCH
-        names = names_of_rooms(self.plan, self.language)
+        names, areas = names_of_rooms(self.plan, self.language), clear_areas(self.plan)
         captions, number = [], 1
         for room, whole in enumerate(names):
             label = label_of(
                 self.plan,
                 room,
                 self.shapes.free_floor(room),
+                areas[room],
                 per_metre=per_metre,
                 language=self.language,
                 number=number,
@@ -280,10 +289,11 @@ class PlanPen:
                 is_number = label.lines[0] == str(number)
                 number += is_number
                 name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]
-                captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
+                captions.append(f"{name} {areas[room]:.1f} m²")
             self._plot_label(label)
         # the caption below the plan, as large as fits the card
-        total = f"{translated_word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
+        rooms, gross = (translated_word(w, self.language) for w in ("Rooms", "to mid-wall"))
+        total = f"{rooms} {sum(areas):.1f} m², {gross} {sum(self.plan.areas):.1f} m²"
         text = "   ".join([total, *captions])
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
         x, y = self.left + 0.03 * self.side, self.bottom - 0.07

@@ -41,7 +41,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
 from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.drawings.drawn_parts import names_of_rooms, translated_word
 from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
-from floor_plans.plans.walls import OUTER_WALL
+from floor_plans.plans.walls import OUTER_WALL, clear_areas
 from floor_plans.solver.shapes import extent_of_plan
 
 if TYPE_CHECKING:
@@ -275,8 +275,9 @@ def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: s
     axes.add_collection(LineCollection(bar, colors=TEXT, linewidths=1.2), autolim=False)
     _plot_text(axes, ends[1][0] + 2, ends[1][1] + 1, f"{metres} m", 8)
     # rooms in columns, with smaller lines if there are many
-    rows = list(zip(names_of_rooms(plan, language), plan.areas, strict=True))
-    rows.append((translated_word("Total", language), sum(plan.areas)))
+    areas = clear_areas(plan)
+    rows = list(zip(names_of_rooms(plan, language), areas, strict=True))
+    rows.append((translated_word("Total", language), sum(areas)))
     columns = max(1, int((paper.width - 2 * _EDGE - _COLUMN - 8) // _COLUMN))
     lines = max(_LINES, -(-len(rows) // columns))
     step = _LINE * _LINES / lines

@@ -12,31 +12,36 @@ from floor_plans.plans.outline import fill_gaps
 if TYPE_CHECKING:
     from shapely import Geometry
 
-OUTER_WALL, INNER_WALL = 0.3, 0.1  # thickness in metres
+OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07  # thickness in metres
 
 
 @dataclass(frozen=True)
 class Walls:
     """Walls of a plan. ``house``: everything inside the middle of the outer walls; ``shell``: the
-    same with its courts; ``solid``: the walls, cut where rooms are open to each other alone."""
+    same with its courts; ``solid``: the walls, cut where rooms are open to each other alone;
+    ``railings``: those on the open sides of balconies."""
 
     house: Geometry
     shell: Geometry
     solid: Geometry
+    railings: Geometry
 
 
 def walls_of_plan(plan: FloorPlan) -> Walls:
-    """Return the walls around the rooms of a plan; balconies have none."""
+    """Return the walls around the rooms of a plan; balconies have railings."""
     from shapely import Polygon, get_parts, union_all
 
-    named = zip(plan.rooms, plan.diagram.room_names, strict=True)
+    named = list(zip(plan.rooms, plan.diagram.room_names, strict=True))
     indoors = [floor for floor, name in named if name != "Balcony"]
+    balconies = [floor for floor, name in named if name == "Balcony"]
     house = fill_gaps(union_all(indoors))
     shell = union_all([Polygon(part.exterior) for part in get_parts(house)])
     rings = [wall_ring(shell, OUTER_WALL), *(wall_ring(floor, INNER_WALL) for floor in indoors)]
     solid = union_all([*rings, house.difference(union_all(indoors))])
     opened = [door_space(door) for door in plan.doors if door.is_open]
-    return Walls(house, shell, solid.difference(union_all(opened)))
+    around = shell.buffer(OUTER_WALL / 2, join_style="mitre")
+    railings = union_all([wall_ring(floor, RAILING) for floor in balconies]).difference(around)
+    return Walls(house, shell, solid.difference(union_all(opened)), railings)
 
 
 def wall_ring(area: Geometry, thickness: float) -> Geometry:
@@ -46,6 +51,12 @@ def wall_ring(area: Geometry, thickness: float) -> Geometry:
 
 
 def clear_floors(plan: FloorPlan) -> list[Geometry]:
-    """Return every floor between its walls."""
-    solid = walls_of_plan(plan).solid
-    return [floor.difference(solid) for floor in plan.rooms]
+    """Return every floor between its walls and railings."""
+    walls = walls_of_plan(plan)
+    taken = walls.solid.union(walls.railings)
+    return [floor.difference(taken) for floor in plan.rooms]
+
+
+def clear_areas(plan: FloorPlan) -> list[float]:
+    """Square metres of every floor between its walls and railings."""
+    return [float(floor.area) for floor in clear_floors(plan)]

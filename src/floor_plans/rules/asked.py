@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from floor_plans.plans.doors import DOOR, FRONT, DoorRequest, Kinds, are_between
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.walls import clear_floors
+from floor_plans.plans.walls import clear_areas, clear_floors
 from floor_plans.rules.finding import TOLERANCE, Finding, Findings, Parameters, kinds_of, name_of
 
 
@@ -14,7 +14,7 @@ def check_clear_areas(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that clear floors, without walls, have from ``least`` to ``most`` square metres, by
     kind of room."""
     least, most, found = parameters["least"], parameters["most"], []
-    kinds, areas = kinds_of(plan), [float(floor.area) for floor in clear_floors(plan)]
+    kinds, areas = kinds_of(plan), clear_areas(plan)
     for k, (kind, area) in enumerate(zip(kinds, areas, strict=True)):
         low, high = least.get(kind, 0.0), most.get(kind, area)
         if not low - TOLERANCE <= area <= high + TOLERANCE:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from floor_plans.plans.doors import door_space, hang_doors, is_sliding, wall_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
 from floor_plans.plans.outline import THICKEST, Wall, fill_gaps, outer_walls
-from floor_plans.plans.walls import INNER_WALL, OUTER_WALL, wall_ring, walls_of_plan
+from floor_plans.plans.walls import INNER_WALL, OUTER_WALL, walls_of_plan
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.rule_set import read_rules
 
@@ -33,7 +33,6 @@ _FROM_DOOR = 0.2
 _ON_WALL = 0.01  # largest distance of a window from the border of its room's floor, metres
 
 
-RAILING = 0.07  # thickness in metres
 _PANE = 0.05  # thickness of a pane, and half of the overlap of two
 _ARROW = (0.1, 0.5, 0.24)
 """Distances from the wall to the tip and to the base of a front door's arrow, and half its
@@ -123,9 +122,8 @@ def _window_spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
 class PlanShapes:
     """Parts of a plan as shapes, each cut to its visible part.
 
-    ``house``, ``shell`` and ``solid``: as in ``Walls``; ``floors``: floor of each room, up to the
-    middle of its walls; ``walls``: walls with openings; ``railings``: railings on the open sides of
-    balconies.
+    ``house``, ``shell``, ``solid`` and ``railings``: as in ``Walls``; ``floors``: floor of each
+    room, up to the middle of its walls; ``walls``: walls with openings.
 
     ``sliding``: doors to a balcony; ``panes``: panes of these doors; ``swings``: swings of all
     other doors, in the order of the doors; ``arrows``: triangles that point into the front doors.
@@ -138,24 +136,19 @@ class PlanShapes:
     def __init__(self, plan: FloorPlan) -> None:
         from shapely import LineString, Polygon, get_parts, union_all
 
-        # floors, and those of balconies
-        named = list(zip(plan.rooms, plan.diagram.room_names, strict=True))
-        balconies = [floor for floor, name in named if name == "Balcony"]
         self.plan, self.floors = plan, plan.rooms
         # walls, without and with their openings
         walls = walls_of_plan(plan)
         self.house, self.shell, self.solid = walls.house, walls.shell, walls.solid
+        self.railings = walls.railings
         doors = [door for door in plan.doors if door.start != door.end]
         openings = union_all([door_space(door) for door in doors])
         self.windows = find_windows(plan)
         self.glazed = [self.solid.intersection(window_space(each)) for each in self.windows]
         self.walls = self.solid.difference(union_all([openings, *self.glazed]))
-        # the boundary line, and railings outside the walls
+        # the boundary line
         self.boundary = LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
-        self.railings = union_all([wall_ring(floor, RAILING) for floor in balconies]).difference(
-            self.shell.buffer(OUTER_WALL / 2, join_style="mitre")
-        )
         # dead area
         everything = fill_gaps(union_all(plan.rooms))
         outline = plan.outline

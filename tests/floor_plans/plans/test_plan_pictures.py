@@ -16,6 +16,7 @@ from discrete_diffusion.runtime import install_command
 from floor_plans import generate_plans
 from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from floor_plans.plans.walls import clear_areas
 from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
@@ -106,12 +107,12 @@ def test_wrong_arguments_say_what_is_wrong(plans, options, message):
 
 
 def test_every_room_has_its_name_and_area_on_its_floor():
-    shown = words(plot_plan(HOME))
+    shown, areas = words(plot_plan(HOME)), clear_areas(HOME)
     for room, code in enumerate(HOME.diagram.rooms):
-        style, area = room_style(code), f"{HOME.areas[room]:.1f} m²"
+        style, area = room_style(code), f"{areas[room]:.1f} m²"
         assert any(word in " ".join(shown) for word in (style.name, style.label))
         assert area in shown
-    assert f"Rooms {sum(HOME.areas):.1f} m²" in shown
+    assert f"Rooms {sum(areas):.1f} m², to mid-wall {sum(HOME.areas):.1f} m²" in shown
 
 
 @pytest.mark.slow
@@ -144,10 +145,10 @@ def test_rooms_too_small_for_a_name_are_numbered_and_explained():
     shown = words(plot_plan(floor_plan(rooms), scale=200))
     assert {"1", "2", "3"} <= {*shown}
     (line,) = [word for word in shown if word.startswith("Rooms")]
-    assert line.split("   ")[1:] == ["1 Storage 0.5 m²", "2 Wall-in 0.5 m²", "3 Balcony 3.0 m²"]
+    assert line.split("   ")[1:] == ["1 Storage 0.2 m²", "2 Wall-in 0.2 m²", "3 Balcony 1.9 m²"]
     large = words(plot_plan(floor_plan(rooms), scale=20))
     assert "1" not in large
-    assert "Balcony 3.0 m²" in large
+    assert "Balcony 1.9 m²" in large
 
 
 @pytest.mark.slow
