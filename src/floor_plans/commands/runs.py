@@ -218,11 +218,8 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
         f"({counted(num - distinct, 'repeat')})\n"
     )
     # rows of the tables, as shares
-    structures = [
-        (name.replace("_", " "), value)
-        for name, value in structure.items()
-        if not name.startswith("edge")  # these are not shares of plans
-    ]
+    shares = [(k, v) for k, v in structure.items() if not k.startswith("edge")]  # of plans
+    structures = [(name.replace("_", " "), value) for name, value in shares]
     num_rooms = sum(counts.room_types.values())
     rooms = [
         (name, count / num_rooms, counts.diagrams_with[name] / num)
@@ -232,15 +229,10 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
     num_relations = max(sum(counts.relation_types.values()), 1)
     relations = [(name, count / num_relations) for name, count in counts.relation_types.items()]
     # two rows of tables side by side
-    upper = [
-        _histogram("rooms", counts.rooms),
-        _histogram("relations", counts.relations),
-        _table(("structure", "plans"), structures),
-    ]
-    lower = [
-        _table(("room type", "share of rooms", "plans with one"), rooms),
-        _table(("relation, of the earlier room", "share"), relations),
-    ]
+    upper = [_histogram("rooms", counts.rooms), _histogram("relations", counts.relations)]
+    upper.append(_table(("structure", "plans"), structures))
+    lower = [_table(("room type", "share of rooms", "plans with one"), rooms)]
+    lower.append(_table(("relation, of the earlier room", "share"), relations))
     console.print(Columns(upper, padding=(0, 5)))
     console.print()
     console.print(Columns(lower, padding=(0, 5)))

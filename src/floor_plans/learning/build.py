@@ -236,11 +236,9 @@ def read_plans(
     options = ReadOptions(
         skip_invalid=config.skip_invalid,
         max_nodes=max_nodes,
-        adjacency_threshold=config.get("adjacency_threshold"),
         unit=config.get("unit", "pixels"),
-        room_codes=config.get("room_codes"),
-        room_names=config.get("room_names"),
         vocabulary=vocabulary,
+        **{key: config.get(key) for key in ("adjacency_threshold", "room_codes", "room_names")},
     )
     try:
         report = read_report(path, options)

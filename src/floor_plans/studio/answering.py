@@ -387,9 +387,8 @@ def best_plans_of_order(
     # plans of one diagram
     if order.job is not None:
         report(0, 1)
-        found = workers.run(
-            shown_plans_of_job, replace(order.job, variants=order.num), report.is_cancelled
-        )
+        job = replace(order.job, variants=order.num)
+        found = workers.run(shown_plans_of_job, job, report.is_cancelled)
         jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
         jobs = run_sampling(workers, _sampled_jobs, (model, order), model, report.is_cancelled)

@@ -92,18 +92,14 @@ _STREAM_OF_DIAGRAMS = {
     "content": {"text/event-stream": _TEXT},
 }
 
+_OF_JOBS = {
+    name: {"$ref": f"#/components/schemas/{EVENTS[name].__name__}"}
+    for name in ("progress", "found", "done", "error")
+}
 _STREAM_OF_JOB = {
     "description": "progress when a part is done, found for every plan on the way, then done with "
     "the answer, or error. Each has a number (id); Last-Event-ID goes on behind it.",
-    "content": {
-        "text/event-stream": {
-            "schema": {"type": "string"},
-            "x-events": {
-                name: {"$ref": f"#/components/schemas/{EVENTS[name].__name__}"}
-                for name in ("progress", "found", "done", "error")
-            },
-        }
-    },
+    "content": {"text/event-stream": {**_TEXT, "x-events": _OF_JOBS}},
 }
 
 _POLICY = (
@@ -236,12 +232,9 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
     """Add the paths for floor plans and files."""
 
     # plans are found by the worker processes
-    @_post(
-        app,
-        "/api/realise",
-        response_model=bodies.ShownPlan | bodies.NoPlan,
-        response_model_exclude_unset=True,
-    )
+    shown_or_none = bodies.ShownPlan | bodies.NoPlan
+
+    @_post(app, "/api/realise", response_model=shown_or_none, response_model_exclude_unset=True)
     async def realise(request: Request) -> dict[str, Any]:
         job = await read_in_process(studio, answering.read_realise, request)
         work = partial(studio.workers.run, answering.shown_plans_of_job, job)
@@ -257,12 +250,9 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
         work = partial(studio.exports.run, answering.answer_plot, await json_content_of(request))
         return {"corners": await result_of_errand(studio.exporting, work, studio.seconds)}
 
-    @_post(
-        app,
-        "/api/export",
-        response_class=Response,
-        responses={200: {"content": _FILES, "description": "The file"}},
-    )
+    files = {200: {"content": _FILES, "description": "The file"}}
+
+    @_post(app, "/api/export", response_class=Response, responses=files)
     async def export(request: Request) -> Response:
         work = partial(studio.exports.run, answering.answer_export, await json_content_of(request))
         stem, format, content = await result_of_errand(studio.exporting, work, studio.seconds)
@@ -286,9 +276,8 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
 
     @_post(app, "/api/sample", **streams)
     async def sample(request: Request) -> Any:
-        body = await read_in_process(
-            studio, partial(answering.read_body, bodies.SampleBody), request
-        )
+        read = partial(answering.read_body, bodies.SampleBody)
+        body = await read_in_process(studio, read, request)
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
@@ -315,10 +304,8 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
 
 def _add_jobs(app: FastAPI, studio: Studio) -> None:
     """Add the paths that submit, show or cancel jobs."""
-    states: dict[str, Any] = {
-        "response_model": bodies.JobState,
-        "response_model_exclude_unset": True,
-    }
+    states: dict[str, Any] = {"response_model": bodies.JobState}
+    states["response_model_exclude_unset"] = True
     no_job = "no job has this id, or it ended more than an hour ago"
 
     @_post(app, "/api/plan", status_code=202, response_model=bodies.Accepted)

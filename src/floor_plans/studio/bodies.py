@@ -63,10 +63,7 @@ class Drawing(_Body):
 
     def as_drawn(self) -> PartialDiagram:
         """Convert like ``as_partial``, but allow contradictory relations."""
-        rooms = [
-            None if room is None else room_code(room, f"rooms[{k}]")
-            for k, room in enumerate(self.rooms)
-        ]
+        rooms = [r if r is None else room_code(r, f"rooms[{k}]") for k, r in enumerate(self.rooms)]
         # read each pair from its smaller room
         relations = []
         for k, triple in enumerate(self.relations):
