@@ -38,15 +38,7 @@ def add_furnishing(rooms: RoomConstraints) -> None:
         if shape is not None and kind in shape["narrow"]:
             for u in (u for u, v in rooms.inside if v == i):
                 flush = rooms.cp.new_bool_var("")
-                margins = rooms.box_model.margins(u, i)
-                for margin in margins:
-                    ways = [rooms.literal(margin == 0), rooms.literal(margin >= STRIP)]
-                    rooms.cp.add_bool_or([*ways, flush.negated()])
-                # floor on both sides along one axis only if it touches a wall on the other
-                for a in AXES:
-                    around = [rooms.literal(margin >= 1) for margin in margins[a::2]]
-                    around += [rooms.literal(margin == 0) for margin in margins[1 - a :: 2]]
-                    rooms.cp.add_bool_or([*around, flush.negated()])
+                rooms.keep_to_walls(u, i, STRIP, flush)
                 _add(rooms, flush, "{} has no narrow strips around {}", "shape", i, u)
         if largest is not None and (area := largest["most"].get(kind)):
             floor = rooms.literal(rooms.floors[i] <= math.floor(area * PER_METRE**2))

@@ -75,22 +75,15 @@ class Habitable(DecidedOnce[Broken]):
             moved = plan.relabelled([*place, *added])
             metadata = {**diagram.metadata, **moved.diagram.metadata}
             plans.append(replace(moved, diagram=replace(moved.diagram, metadata=metadata)))
-        # renumber areas, shortfalls and the explanation
+        # renumber areas and shortfalls; a plan that keeps the rules needs no explanation
         areas = tuple(found.areas[k] for k in place) if found.plans else ()
-        spec = replace(job.spec, areas=areas)
-        proved = {each.rule for each in found.given_up if each.proved}
-        shortfalls = tuple(
-            tuple(replace(each, proved=each.rule in proved) for each in shortfalls_of(plan, spec))
-            for plan in plans
-        )
-        why = found.explanation.renumbered([*order, diagram.num_rooms])
-        return replace(
-            found, plans=tuple(plans), areas=areas, shortfalls=shortfalls, explanation=why
-        )
+        shortfalls = tuple(shortfalls_of(plan, replace(job.spec, areas=areas)) for plan in plans)
+        return replace(found, plans=tuple(plans), areas=areas, shortfalls=shortfalls)
 
     def _job(self, canonical: BubbleDiagram) -> Job:
         """Job of a canonical diagram: typical areas, a free outline."""
-        return PlanRequest(rules=self.rules).job(1, replace(canonical, metadata={}))
+        job = PlanRequest(rules=self.rules).job(1, replace(canonical, metadata={}))
+        return replace(job, proofs=False)
 
     def _decide(self, diagrams: list[BubbleDiagram]) -> list[Broken]:
         if not diagrams:
@@ -111,7 +104,7 @@ class Habitable(DecidedOnce[Broken]):
                 possible.append(k)
         # plan the others, and cache each answer at once
         own = [diagrams[k].relabelled(orders[k][: diagrams[k].num_rooms]) for k in possible]
-        jobs = [replace(self._job(each), proofs=False) for each in own]
+        jobs = [self._job(each) for each in own]
         solved = map_in_threads(realise, jobs, threads=threads, doing="planning for the rules")
         for k, found in zip(possible, solved, strict=True):
             broken = _broken_rules(found, self.rules)

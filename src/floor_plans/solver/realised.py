@@ -178,17 +178,6 @@ class Explanation:
             said.append(f"possible with {member_text(new, names)} (now {named})")
         return said
 
-    def renumbered(self, rooms: Sequence[int]) -> Explanation:
-        """Return the explanation with the number ``rooms[k]`` for room k; a hall has the last."""
-        conflicts = tuple(
-            replace(each, requirements=tuple(one.renumbered(rooms) for one in each.requirements))
-            for each in self.conflicts
-        )
-        if self.instead is None:
-            return Explanation(conflicts)
-        now, new = ((rooms[i], rooms[j], code) for i, j, code in self.instead)
-        return Explanation(conflicts, (now, new))
-
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if self.conflicts:

@@ -274,15 +274,20 @@ class RoomConstraints:
             conditions = [side >= self._width_of(i) for side in (width, height)]
             conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
             usual = self.add_soft(Priority.SHAPES, *conditions).literal
-            for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
-                margins = self.box_model.margins(u, i)
-                for margin in margins[axis::2]:
-                    clear = [self.literal(margin == 0), self.literal(margin >= PASSAGE)]
-                    self.cp.add_bool_or([*clear, usual.negated()])
-                # floor on both sides along one axis only if it touches a wall on the other
-                around = [self.literal(margin >= 1) for margin in margins[axis::2]]
-                around += [self.literal(margin == 0) for margin in margins[1 - axis :: 2]]
-                self.cp.add_bool_or([*around, usual.negated()])
+            for u in sorted(u for u, v in self.inside if v == i):
+                self.keep_to_walls(u, i, PASSAGE, usual)
+
+    def keep_to_walls(self, u: int, v: int, passage: int, literal: Any) -> None:
+        """Keep u, inside v, at each wall or a ``passage`` away if the literal is true. The floor
+        lies on both sides of u along one axis only if u touches a wall on the other."""
+        for axis in AXES:
+            margins = self.box_model.margins(u, v)
+            for margin in margins[axis::2]:
+                clear = [self.literal(margin == 0), self.literal(margin >= passage)]
+                self.cp.add_bool_or([*clear, literal.negated()])
+            around = [self.literal(margin >= 1) for margin in margins[axis::2]]
+            around += [self.literal(margin == 0) for margin in margins[1 - axis :: 2]]
+            self.cp.add_bool_or([*around, literal.negated()])
 
     def _add_least_sizes(self) -> None:
         """Add soft constraints: rooms have the minimum widths and areas that the rules require."""

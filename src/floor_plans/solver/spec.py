@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from random import Random
 from typing import Any
@@ -59,10 +59,6 @@ class Requirement:
     def sentence(self, names: Sequence[str]) -> str:
         """Return ``kitchen is reached through common rooms``. ``names``: names of all rooms."""
         return self.text.format(*(names[room] for room in self.rooms))
-
-    def renumbered(self, rooms: Sequence[int]) -> Requirement:
-        """Return the requirement for a diagram in which room k has the number ``rooms[k]``."""
-        return replace(self, rooms=tuple(rooms[room] for room in self.rooms))
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         return {"rule": self.rule, "rooms": list(self.rooms), "need": self.sentence(names)}

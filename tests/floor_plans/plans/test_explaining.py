@@ -20,7 +20,6 @@ from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import judge
-from floor_plans.solver.habitable import Habitable
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Explanation, Job
 from floor_plans.solver.realising import explain_conflicts, plan_from_boxes, realise
@@ -129,16 +128,6 @@ def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
     assert NARROW.dropped_for_rules == WITHOUT_RULES
 
 
-def test_reasons_follow_a_new_numbering_of_the_rooms():
-    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
-    order = [2, 0, 1]
-    moved = BEHIND.relabelled(order)
-    place = [order.index(room) for room in range(3)]
-    again = why.renumbered([*place, 3])
-    assert again.sentences(room_names(moved)) == why.sentences(room_names(BEHIND))
-    assert again.to_json(room_names(moved))["conflicts"][0]["needs"][0]["rooms"] == [place[2]]
-
-
 def test_files_and_messages_say_why(tmp_path):
     job = Job(BEHIND, BEHIND_DEMANDS)
     files = PlanFiles(tmp_path / "plans")
@@ -161,15 +150,3 @@ def test_files_and_messages_say_why(tmp_path):
     silent = realise(replace(job, proofs=False))
     assert silent.plans == found.plans
     assert not silent.explanation.conflicts
-
-
-def test_a_habitable_verdict_names_the_rooms_as_they_are_numbered(monkeypatch):
-    job_of = Habitable._job
-    monkeypatch.setattr(Habitable, "_job", lambda *asked: replace(job_of(*asked), hall=False))
-    for order in ([0, 1, 2], [2, 0, 1], [2, 1, 0]):
-        why = Habitable(only("access")).plan_of(BEHIND.relabelled(order)).explanation
-        (conflict,) = why.conflicts
-        expected = [("access", (order.index(2),))]
-        assert [
-            (requirement.rule, requirement.rooms) for requirement in conflict.requirements
-        ] == expected
