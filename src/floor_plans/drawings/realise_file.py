@@ -45,6 +45,7 @@ from floor_plans.rules.rule_set import (
     read_rules,
 )
 from floor_plans.solver.changing import changed_jobs
+from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import RoomAreas
 
@@ -76,9 +77,12 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     # search, and end with what was found
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the plans that are found", True
-        numbers = files.write(
-            jobs, threads=threads, stop_asked=lambda: signals.received is not None
-        )
+
+        def stop_asked() -> bool:
+            return signals.received is not None
+
+        plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
+        numbers = files.write_found(jobs, plans, stop_asked=stop_asked)
     print(summary(numbers, files))
     if signals.received is not None:
         raise SystemExit(128 + signals.received)

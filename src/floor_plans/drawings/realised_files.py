@@ -32,7 +32,6 @@ from floor_plans.drawings.polygon_files import geojson_of
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import added_rooms, check_extents
 from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants
-from floor_plans.solver.realising import realise_all
 from floor_plans.solver.spec import area_bounds
 
 DEFAULT = DrawingStyle()
@@ -116,23 +115,6 @@ class PlanFiles:
         others = [self.folder / name for name in FORMATS if name not in self.formats]
         return [folder for folder in others if folder.is_dir()]
 
-    def write(
-        self,
-        jobs: Sequence[Job],
-        *,
-        threads: int = 1,
-        stop_asked: Callable[[], bool] = lambda: False,
-    ) -> dict[str, Any]:
-        """Find the plans of all jobs, write them, and return the numbers.
-
-        ``plans.jsonl`` has a line for each job, or ``variants`` lines, best first; a diagram
-        without a plan has "no_plan", the reason. During the search, plans are in
-        ``plans.partial.jsonl``. After a request to stop, the plans found so far are written, and
-        the numbers state how many were not tried.
-        """
-        plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
-        return self.write_found(jobs, plans, stop_asked=stop_asked)
-
     def write_found(
         self,
         jobs: Sequence[Job],
@@ -141,8 +123,14 @@ class PlanFiles:
         stop_asked: Callable[[], bool] = lambda: False,
         began: float | None = None,
     ) -> dict[str, Any]:
-        """Write the plans found for the jobs, see ``write``. ``began``: clock at the start of the
-        search, in seconds."""
+        """Write the plans as they are found for the jobs, and return the numbers.
+
+        ``plans.jsonl`` has a line for each job, or ``variants`` lines, best first; a diagram
+        without a plan has "no_plan", the reason. During the search, plans are in
+        ``plans.partial.jsonl``. After a request to stop, the plans found so far are written, and
+        the numbers state how many were not tried. ``began``: clock at the start of the search, in
+        seconds.
+        """
         began = time.perf_counter() if began is None else began
         text = ""
         realised: list[Realised] = []

@@ -219,18 +219,18 @@ def test_a_failed_conversion_leaves_no_folder(failure):
 @pytest.mark.slow
 def test_of_two_that_realise_into_one_folder_the_second_is_refused(failure, monkeypatch):
     pytest.importorskip("ortools")
-    from floor_plans.drawings import realised_files
+    from floor_plans.drawings import realise_file
 
     write_diagrams("plans.jsonl", generate_plans(2, seed=1))
     words, errors = ["plans", "realise", "plans.jsonl", "out=built", "threads=1"], []
-    realise_all = realised_files.realise_all
+    realise_all = realise_file.realise_all
 
     def in_between(*arguments, **options):
-        monkeypatch.setattr(realised_files, "realise_all", realise_all)
+        monkeypatch.setattr(realise_file, "realise_all", realise_all)
         errors.append(failure(*words))
         return realise_all(*arguments, **options)
 
-    monkeypatch.setattr(realised_files, "realise_all", in_between)
+    monkeypatch.setattr(realise_file, "realise_all", in_between)
     main(words)
     assert "built is in use by process " in errors[0]
     assert len(Path("built/plans.jsonl").read_text().splitlines()) == 2

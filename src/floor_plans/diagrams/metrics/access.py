@@ -24,11 +24,6 @@ class RoomGraph:
     def of(cls, types: Mapping[int, str], pairs: Iterable[Sequence[int]]) -> RoomGraph:
         return cls(types, frozenset((min(pair), max(pair)) for pair in pairs))
 
-    @property
-    def typed_pairs(self) -> Counter[tuple[str, ...]]:
-        """Number of pairs by the types of both rooms."""
-        return Counter(tuple(sorted(self.types[room] for room in pair)) for pair in self.pairs)
-
     def to_networkx(self) -> networkx.Graph:
         graph = networkx.Graph(self.pairs)
         graph.add_nodes_from((room, {"type": name}) for room, name in self.types.items())
@@ -44,7 +39,10 @@ def wrong_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
 def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
     """Sum over pairs of types of |n_wanted - n_found|: the compatibility of arXiv 2605.14117, less
     its doors that lead nowhere. Never more than ``wrong_pairs``."""
-    one, other = wanted.typed_pairs, found.typed_pairs
+    one, other = (
+        Counter(tuple(sorted(graph.types[room] for room in pair)) for pair in graph.pairs)
+        for graph in (wanted, found)
+    )
     return ((one - other) + (other - one)).total()
 
 
