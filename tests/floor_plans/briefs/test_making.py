@@ -213,7 +213,7 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
 
 @pytest.mark.slow
 def test_diagrams_that_the_area_is_too_small_for_are_left_out_and_counted(command, capsys):
-    small = ("rules=default", "total_area=14")
+    small = ("rules=default", "total_area=17")
     command("num=1", *small, of=(THREE, PAIR))
     assert [line["rooms"][:2] for line in lines()] == [["LivingRoom", "Kitchen"]]
     assert (
