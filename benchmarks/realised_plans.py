@@ -260,7 +260,8 @@ def rules_table(record: Record) -> str:
     rows = [["plan found", *(f"{each['found']} of {each['num']}" for each in found.values())]]
     for rule in (ALL, *RULES):
         cells = [each["kept"].get(rule, [0, 0]) for each in found.values()]
-        rows.append([f"`{rule}`", *(f"{kept} of {num}" if num else "" for kept, num in cells)])
+        if any(num for _, num in cells):  # younger rules are not in an older record
+            rows.append([f"`{rule}`", *(f"{kept} of {num}" if num else "" for kept, num in cells)])
     for title, key in (
         ("a broken rule is proved impossible", "proved"),
         ("all rules together are ruled out", "excluded"),

@@ -28,6 +28,8 @@ def check_refresh(algorithm: TokenAlgorithm, refresh: int) -> None:
         reason = f"{algorithm.name} keeps finished blocks, exactly, without it"
     elif not algorithm.process.absorbing:
         reason = f"{algorithm.process.name} noise changes most columns in every call"
+    elif getattr(algorithm.backbone, "causal", False):
+        reason = "the network is causal, which calls of some columns do not heed"
     if reason is not None:
         raise ValueError(f"sampling.refresh={refresh}: {reason}; leave it out")
 

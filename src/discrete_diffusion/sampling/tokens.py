@@ -318,6 +318,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """
         if here is not None:
             return self._lazy_log_d0(samples, rows, t, here)(slice(None))
+        if self.refresh > 1:
+            raise ValueError(
+                f"sampling.refresh={self.refresh}: {self.name} predicts all positions in every "
+                "call; leave it out"
+            )
         return self._dense_log_d0(samples, rows, t, 1, samples.conditions_of(rows))
 
     def _lazy_log_d0(

@@ -143,6 +143,7 @@ class Unmasking(TokenSampler):
             reveal[rows] = chosen
             if sampled:
                 samples.write(reveal, *(each[picked] for each in sampled))
+                samples.is_nan[reveal] = score[picked].isnan()  # D at the tokens
             else:
                 self.sample_at(samples, reveal, read(picked))
             samples.record()
@@ -173,6 +174,7 @@ class Unmasking(TokenSampler):
                 self._sample_grid(samples, chosen, raw_d0.view(*here.shape, -1), counts)
             else:
                 samples.write_grid(chosen, tokens.view_as(here), log_kept.view_as(here))
+                samples.is_nan |= chosen & score.view_as(here).isnan()  # D at the tokens
             samples.record()
 
     def turns(self, samples: PartialSamples, block: Block) -> Iterator[Tensor | None]:

@@ -12,7 +12,13 @@ from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Ancestral, EntropyBounded, FirstHitting, sample_in_batches
+from discrete_diffusion.sampling import (
+    Ancestral,
+    Confidence,
+    EntropyBounded,
+    FirstHitting,
+    sample_in_batches,
+)
 from discrete_diffusion.sampling.model import Model, rows_at_once
 from fake_processes import in_processes
 
@@ -149,7 +155,9 @@ def test_no_rows_and_the_size_of_a_batch():
 
 
 @pytest.mark.parametrize("in_weights", [True, False])
-@pytest.mark.parametrize("sampler", [FirstHitting(), Ancestral(steps=3), EntropyBounded()])
+@pytest.mark.parametrize(
+    "sampler", [FirstHitting(), Ancestral(steps=3), EntropyBounded(), Confidence()]
+)
 def test_logits_that_are_nan_are_told_with_what_to_do(sampler, in_weights):
     algorithm = mdlm()
     if in_weights:

@@ -137,17 +137,32 @@ def test_a_gpu_keeps_columns_too(monkeypatch):
 def test_refused():
     real = torch.ones(1, LENGTH, dtype=torch.bool)
     layout, network = built().layout, DiT(vocab_size=9, hidden_size=8, n_blocks=1, n_heads=2)
+    causal = MDLM(built("ar").backbone, Absorbing(layout, LogLinear()))
     for algorithm, why in (
         (built(), "bd3lm keeps finished blocks, exactly"),
         (built("ar"), "ar keeps finished blocks, exactly"),
         (UDLM(network, Uniform(layout, LogLinear())), "uniform noise changes"),
         (MDLM(ZeroBackbone(9), Absorbing(layout, LogLinear())), "ZeroBackbone has no new_cache"),
+        (causal, "the network is causal"),
     ):
         name = "ancestral" if "uniform" in why else "first-hitting"
         with pytest.raises(ValueError, match=rf"sampling\.refresh=8: {why}.*; leave it out"):
             sampled(algorithm, name, real, refresh=8)
     with pytest.raises(ValueError, match=r"refresh=0"):
         build_sampler({"name": "first-hitting", "refresh": 0})
+
+
+class ReadsAll(FirstHitting):
+    def run(self, samples):
+        self.log_d0(samples, torch.arange(len(samples.x)), torch.ones(len(samples.x)))
+
+
+def test_a_sampler_that_predicts_all_positions_refuses_it():
+    algorithm = masked()
+    with pytest.raises(ValueError, match=r"sampling\.refresh=8: .* all positions .*leave it out"):
+        ReadsAll(refresh=8).sample(
+            algorithm, torch.ones(1, LENGTH, dtype=torch.bool), generator=make_generator(0)
+        )
 
 
 def test_samples_are_said_to_be_approximate():

@@ -185,6 +185,7 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
         "temperature": 0.7,
         "top_p": 1.0,
         "guidance": 1.0,
+        "refresh": 1,
     }
 
 
@@ -199,7 +200,7 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
         (
             ["sampling=ancestral", "sampling.entropy_budget=3"],
             "unknown setting of sampling=ancestral 'entropy_budget'. Available: grid, guidance, "
-            "steps, temperature, top_p; entropy-bounded has it",
+            "refresh, steps, temperature, top_p; entropy-bounded has it",
             "+sampling",
         ),
         (["sampling.entropy_buget=3"], "unknown setting of a sampler 'entropy_buget'", "+sampl"),
