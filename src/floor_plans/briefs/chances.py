@@ -27,7 +27,7 @@ from floor_plans.briefs.particles import Constraint
 from floor_plans.diagrams.vocabulary import INVERSE, codes_of
 
 MOST_STATES = 4096
-"""Most states of one automaton for all count rules; past that each rule has its own automaton."""
+"""Most states of one automaton; past that rules, and options, count as independent."""
 
 _AT_ONCE = 256  # choices of named rooms in one batch
 
@@ -81,8 +81,8 @@ class BriefConstraint(Constraint):
     * degree: prod over rooms of the probability (Poisson binomial) of few enough neighbours;
     * connected: 0 if the possible relations cannot connect the rooms, else the probability that no
       room is isolated;
-    * options, of which one holds: exact for numbers of rooms, by the same states; else
-      1 - prod over options of (1 - p), with the probability p of all rules of the option.
+    * options, of which one holds: exact for numbers of rooms, by the same states if they are few;
+      else 1 - prod over options of (1 - p), with the probability p of all rules of the option.
 
     All are 0 or 1 for a finished diagram, and above 0 for one that can still meet the brief. A rule
     that should hold with probability p counts 1 / w + (1 - 1 / w) p, for its weight w: 1 or 1 / w
@@ -98,20 +98,31 @@ class BriefConstraint(Constraint):
         self._ends = torch.tensor(vocab.endpoints).reshape(-1, 2)
         # options of counts alone; other options, each with an automaton of its own for its counts
         either = [rule.options for rule in brief.either if not rule.names]
-        of_counts = [o for o in either if all(isinstance(rule, CountRule) for e in o for rule in e)]
+        of_counts = [
+            options
+            for options in either
+            if all(isinstance(rule, CountRule) for option in options for rule in option)
+            and self._num_states([options]) <= MOST_STATES
+        ]
         self._either = [[self._split(e) for e in o] for o in either if o not in of_counts]
         self._should = [(self._split(soft.option), soft.weight) for soft in brief.should]
-        # one automaton for all counts, or one each if it had too many states
-        rules = [*(((rule,),) for rule in brief.counts), *of_counts]
-        together = prod(_cap(rule) + 1 for rule in _count_rules(rules)) <= MOST_STATES
-        groups = [rules] if together else [[rule] for rule in rules]
-        self._counts = [_Counter(group, vocab) for group in groups if group]
+        self._counts = self._counters([*(((rule,),) for rule in brief.counts), *of_counts])
 
-    def _split(self, option: Option) -> tuple[list[RelationRule], _Counter | None]:
-        """Relations of an option, and the automaton of its counts."""
+    def _num_states(self, choices: Sequence[Sequence[Option]]) -> int:
+        """Number of states of one automaton for the options of ``choices``."""
+        return prod(cap + 1 for cap in _caps(choices, self.vocab.n_max).values())
+
+    def _counters(self, choices: Sequence[Sequence[Option]]) -> list[_Counter]:
+        """Build one automaton for all ``choices``, or one each if it had too many states."""
+        together = self._num_states(choices) <= MOST_STATES
+        groups = [choices] if together else [[options] for options in choices]
+        return [_Counter(group, self.vocab) for group in groups if group]
+
+    def _split(self, option: Option) -> tuple[list[RelationRule], list[_Counter]]:
+        """Relations of an option, and the automata of its counts."""
+        counts = [((rule,),) for rule in option if isinstance(rule, CountRule)]
         relations = [rule for rule in option if isinstance(rule, RelationRule)]
-        has_counts = len(relations) < len(option)
-        return relations, _Counter([[option]], self.vocab) if has_counts else None
+        return relations, self._counters(counts)
 
     def met(self, x: Tensor) -> Tensor:
         """Bool[R]: finished diagrams, tokens Int[R, L], that meet the brief."""
@@ -188,14 +199,14 @@ class BriefConstraint(Constraint):
 
     def _option_chance(
         self,
-        option: tuple[list[RelationRule], _Counter | None],
+        option: tuple[list[RelationRule], list[_Counter]],
         beliefs: Beliefs,
         slot: Tensor | None,
     ) -> Tensor:
         """Float64[R, W or 1]: probability of all rules of an option."""
-        relations, counter = option
+        relations, counters = option
         parts = [_kind_rule_chance(rule, beliefs) for rule in relations]
-        return reduce(mul, [*parts, *([] if counter is None else [counter.chances(beliefs, slot)])])
+        return reduce(mul, [*parts, *(each.chances(beliefs, slot) for each in counters)])
 
     def _relation_chances(self, beliefs: Beliefs) -> Tensor:
         """Float64[R, W]: product of the probabilities of all rules except counts and options."""
@@ -254,12 +265,11 @@ class BriefConstraint(Constraint):
             to_none = (1 - beliefs.kind_probability(object).unsqueeze(-2) * related).prod(dim=-1)
             none = to_none[..., chosen[subject]]
             return none if rule.quantity is Quantity.NO else 1 - none
-        # from a kind to a named room; "every" leaves out the named room itself
+        # from a kind to a named room
         assert isinstance(object, str)
         is_subject = beliefs.kind_probability(subject).unsqueeze(-1)
         if rule.quantity is Quantity.EVERY:
-            other = 1 - torch.eye(related.shape[-1], dtype=related.dtype)
-            return (1 - is_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
+            return (1 - is_subject * (1 - related)).prod(dim=-2)[..., chosen[object]]
         none = (1 - is_subject * related).prod(dim=-2)[..., chosen[object]]
         return none if rule.quantity is Quantity.NO else 1 - none
 
@@ -303,15 +313,20 @@ def _connected_chance(beliefs: Beliefs) -> Tensor:
     return torch.where(single, 1.0, (1 - isolated).prod(dim=-1)) * whole
 
 
-def _cap(rule: CountRule) -> int:
-    """Number of rooms above which a count rule treats all numbers alike."""
-    return rule.number.least if rule.number.most is None else rule.number.most + 1
-
-
 def _count_rules(choices: Sequence[Sequence[Option]]) -> list[CountRule]:
     """Count rules in all options."""
     rules = [rule for options in choices for option in options for rule in option]
     return [rule for rule in rules if isinstance(rule, CountRule)]
+
+
+def _caps(choices: Sequence[Sequence[Option]], n_max: int) -> dict[frozenset[int], int]:
+    """Number of rooms of each kind above which all rules treat numbers alike, at most ``n_max``."""
+    caps: dict[frozenset[int], int] = {}
+    for rule in _count_rules(choices):
+        number, types = rule.number, rule.kind.types
+        cap = number.least if number.most is None else number.most + 1
+        caps[types] = max(caps.get(types, 0), min(cap, n_max))
+    return caps
 
 
 class _Counter:
@@ -319,16 +334,13 @@ class _Counter:
     each of ``choices`` holds."""
 
     def __init__(self, choices: Sequence[Sequence[Option]], vocab: VocabConfig) -> None:
-        rules = _count_rules(choices)
-        # a state is the number of rooms of each rule's kind, capped
-        caps = [_cap(rule) for rule in rules]
+        # a state is the number of rooms of each kind, capped
+        kinds, caps = zip(*_caps(choices, vocab.n_max).items(), strict=True)
         states = [*product(*(range(cap + 1) for cap in caps))]
         index = {state: k for k, state in enumerate(states)}
-        # a signature is the set of rules that count a room type; types that share one are alike
-        members = [
-            tuple(code in rule.kind.types for rule in rules) for code in codes_of(vocab).rooms
-        ]
-        nothing = tuple(False for _ in rules)
+        # a signature is the set of kinds that have a room type; types that share one are alike
+        members = [tuple(code in kind for kind in kinds) for code in codes_of(vocab).rooms]
+        nothing = tuple(False for _ in kinds)
         signatures = [nothing, *sorted({*members} - {nothing})]
         self._signature = torch.tensor([signatures.index(each) for each in members])
         # transitions: from each state, by a room of each signature
@@ -342,10 +354,10 @@ class _Counter:
             ]
         )  # (signatures, states)
         # accepting states, already read one room ahead, for the slot in which candidates differ
-        place = {id(rule): k for k, rule in enumerate(rules)}
 
         def holds(option: Option, state: tuple[int, ...]) -> bool:
-            return all(state[place[id(rule)]] in rule.number for rule in _count_rules([[option]]))
+            number = dict(zip(kinds, state, strict=True))
+            return all(number[rule.kind.types] in rule.number for rule in _count_rules([[option]]))
 
         met = [
             all(any(holds(option, state) for option in options) for options in choices)

@@ -30,10 +30,10 @@ _SHORTEST = 0.02  # least length of a line that is the border of a space, metres
 
 
 class _Bound(NamedTuple):
-    """Element that bounds spaces: its polygon on the storey, and heights of foot and body."""
+    """Element that bounds spaces: its shape on the storey, and heights of foot and body."""
 
     element: Any
-    polygon: Polygon
+    shape: BaseGeometry
     foot: float
     height: float
     is_outer: bool | None
@@ -66,7 +66,7 @@ class _Building:
     """Building of one storey, in ``model``."""
 
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
-        from shapely import get_parts
+        from shapely import LineString, get_parts
 
         text = json.dumps(plan.to_json(), sort_keys=True)
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
@@ -81,7 +81,7 @@ class _Building:
         self._slabs()
         for number, piece in enumerate(self._wall_pieces(), start=1):
             self._wall(f"{number}", piece)
-        self.walls = [(bound.element, bound.polygon) for bound in self.bounds]
+        self.walls = [(bound.element, bound.shape) for bound in self.bounds]
         # doors and windows, each in an opening of its wall
         for k, swing in enumerate(self.shapes.swings):
             self._door(f"{k + 1}", swing.door, swing)
@@ -111,8 +111,8 @@ class _Building:
             name, place = f"opening {k + 1}", model.place(Frame(), self.storey.ObjectPlacement)
             made = model.add("IfcVirtualElement", name, Name=name, ObjectPlacement=place)
             self.elements.append(made)
-            polygon = flip_y(door_space(door))
-            self.bounds.append(_Bound(made, polygon, 0.0, style.storey, False))
+            line = flip_y(LineString([door.start, door.end]))
+            self.bounds.append(_Bound(made, line, 0.0, style.storey, False))
         model.add(
             "IfcRelContainedInSpatialStructure",
             "elements",
@@ -182,7 +182,7 @@ class _Building:
                     self._bound(space, slab, f"{k}", self.model.face(part, z), is_outer=None)
             for each in self.bounds:
                 # lines of the floor's border at the element
-                near = part.boundary.intersection(each.polygon.buffer(SPECK)).simplify(SPECK)
+                near = part.boundary.intersection(each.shape.buffer(SPECK)).simplify(SPECK)
                 lines = [line for piece in get_parts(near) for line in pairwise(piece.coords)]
                 for n, ends in enumerate(lines):
                     if math.dist(*ends) > _SHORTEST:

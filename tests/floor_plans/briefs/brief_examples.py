@@ -50,6 +50,10 @@ PARTS: dict[str, dict[str, object]] = {
         "named": {"a": ANY},
         "relations": [relation("every", KITCHEN, "a"), relation("some", "a", KITCHEN)],
     },
+    "every of a named one of them": {
+        "named": {"a": ANY},
+        "relations": [relation("every", MASTER, "a")],
+    },
     "few beside": {"degree": DegreeRule(1)},
     "connected": {"connected": ConnectedRule()},
 }

@@ -16,8 +16,10 @@ from discrete_diffusion.sampling import FirstHitting
 from floor_plans import BubbleDiagram, decode, encode
 from floor_plans.briefs.brief import Brief, CountRule, Numbers
 from floor_plans.briefs.brief_request import BriefPredicate
-from floor_plans.briefs.chances import BriefConstraint
+from floor_plans.briefs.chances import MOST_STATES, BriefConstraint
 from floor_plans.briefs.particles import Move, Particles
+from floor_plans.briefs.reading import brief_of
+from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 
@@ -162,3 +164,19 @@ def test_options_of_counts_are_exact():
             if not constraint.brief.unmet(BubbleDiagram((a, b, v), ()))
         )
         assert float(found[v]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_options_of_many_counts_keep_the_number_of_states_low():
+    """Three options of the same rooms are exact; options of all rooms count as independent."""
+    flat = {"Kitchen": 1, "Bathroom": "1-2", "Balcony": 1, "Bedroom": 3, "StudyRoom": 1}
+    options = [{"rooms": {**flat, **other}} for other in ({}, {"Bedroom": 2}, {"Balcony": 0})]
+    one, most = BriefConstraint(brief_of({"any": options}), VOCAB), dict.fromkeys(ROOM_TYPES, "0-1")
+    assert [len(one._either), len(one._counts)] == [0, 1]
+    options = [{"rooms": most}, {"rooms": {**most, "Kitchen": "2+"}}]
+    many = BriefConstraint(brief_of({"any": options, "should": options[:1]}), VOCAB)
+    assert [len(many._either), len(many._counts)] == [1, 0]
+    counters = [each for o in many._either for _, counters in o for each in counters]
+    assert all(each._next.shape[1] <= MOST_STATES for each in (*one._counts, *counters))
+    diagrams = [BubbleDiagram(rooms, ()) for rooms in ((2, 2, 2), (0, 0, 2), (0, 1, 2))]
+    expected = [not many.brief.unmet(diagram) for diagram in diagrams]
+    assert many.met(encode(diagrams, VOCAB).x0).tolist() == expected == [True, False, True]

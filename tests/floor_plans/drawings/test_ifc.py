@@ -155,6 +155,18 @@ def test_a_reader_of_ifc_alone_finds_what_encloses_each_space(tmp_path, plan):
     assert [*doors.values()] == [1 if door.is_front else 2 for door in drawn]
 
 
+def test_a_virtual_boundary_is_the_line_between_rooms_that_are_open_to_each_other(tmp_path):
+    opened = replace(by_hand().doors[2], is_open=True)
+    model = written(tmp_path, replace(by_hand(), doors=(opened,)))
+    found = [
+        each.ConnectionGeometry.SurfaceOnRelatingElement.OuterBoundary.Points
+        for each in model.by_type("IfcRelSpaceBoundary")
+        if each.PhysicalOrVirtualBoundary == "VIRTUAL"
+    ]
+    lengths = [max(point.Coordinates[0] for point in points) for points in found]
+    assert lengths == pytest.approx([2.0, 2.0], abs=1e-3)
+
+
 def test_slabs_materials_and_the_site_measure_what_is_drawn(tmp_path):
     plan = by_hand()
     model, shapes = written(tmp_path, plan, storey=2.7), PlanShapes(plan)
