@@ -23,13 +23,23 @@ from discrete_diffusion.runtime import atomic_write
 
 
 class Shards:
-    """A model in one process, which samples shards into a folder."""
+    """A model in one process, which samples shards into a folder.
+
+    ``made.json`` there has the checkpoint, ``--samples`` and ``--size``; others are refused.
+    """
 
     def __init__(self, checkpoint: str, folder: str, num: int, size: int) -> None:
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
         self.model = load(checkpoint, device=device)
         self.folder, self.num, self.size = Path(folder), num, size
         self.folder.mkdir(parents=True, exist_ok=True)
+        made, note = json.dumps([checkpoint, num, size]), self.folder / "made.json"
+        if note.exists() and note.read_text() != made:
+            raise ValueError(
+                f"{folder} has shards of {note.read_text()}, not of {made}; give another"
+            )
+        with atomic_write(note) as unfinished:
+            unfinished.write_text(made)
 
     def sample(self, shard: int) -> str:
         """Path of a shard, which is sampled unless its file is there."""

@@ -76,6 +76,15 @@ def test_it_needs_neither_configs_nor_a_trainer(example):
     assert private <= {"__name__", "__doc__", "__init__"}
 
 
+def test_shards_of_another_size_are_refused(tmp_path):
+    checkpoint, folder = text_checkpoint(tmp_path, "mdlm"), str(tmp_path / "parts")
+    shards = runpy.run_path(str(SHARDS))["Shards"]
+    for _ in range(2):
+        shards(checkpoint, folder, 4, 2)
+    with pytest.raises(ValueError, match=r"4, 2\], not of .*4, 4\]; give another"):
+        shards(checkpoint, folder, 4, 4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torchrun", "ray"])
 def test_shards_are_the_same_by_any_number_of_processes(engine, tmp_path):
@@ -84,7 +93,7 @@ def test_shards_are_the_same_by_any_number_of_processes(engine, tmp_path):
     checkpoint = text_checkpoint(tmp_path, "mdlm")
     alone, several = tmp_path / "alone", tmp_path / "several"
     runpy.run_path(str(SHARDS))["main"]([checkpoint, str(alone), "--samples=7", "--size=2"])
-    texts = {path.name: path.read_text() for path in sorted(alone.iterdir())}
+    texts = {path.name: path.read_text() for path in sorted(alone.glob("part*"))}
     assert [len(text.splitlines()) for text in texts.values()] == [2, 2, 2, 1]
     # a finished shard is kept, and one that is missing is sampled
     several.mkdir()
@@ -94,4 +103,4 @@ def test_shards_are_the_same_by_any_number_of_processes(engine, tmp_path):
     command = [sys.executable, *command, checkpoint, str(several), "--samples=7", "--size=2"]
     subprocess.run(command, check=True, capture_output=True, timeout=240)
     texts["part-00001.jsonl"] = "kept"
-    assert {path.name: path.read_text() for path in several.iterdir()} == texts
+    assert {path.name: path.read_text() for path in several.glob("part*")} == texts

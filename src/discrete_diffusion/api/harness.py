@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.ar import AR
+from discrete_diffusion.algorithms.many_ids import AT_ONCE
 from discrete_diffusion.api.requests import trained_model_here
 from discrete_diffusion.categorical import log_prob_at, make_generator
 from discrete_diffusion.checkpoints.contents import read_checkpoint
@@ -113,11 +116,22 @@ class TextModel(LM):
             )
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
+        """Log-probabilities of continuations; ``ValueError`` for one that the ids do not hold."""
         # spaces at the end of a context belong to the continuation
         contexts = self._encode([request.args[0].rstrip() for request in requests])
         texts = self._encode(["".join(request.args) for request in requests])
-        pairs = zip(contexts, texts, strict=True)
-        return self._scores([(context, text[len(context) :]) for context, text in pairs])
+        pairs = []
+        for request, context, text in zip(requests, contexts, texts, strict=True):
+            new = request.args[1]
+            # a token of both belongs to the continuation
+            start = sum(takewhile(bool, map(eq, context, text)))
+            if self.vocabulary.unknown([new]) or (new and start == len(text)):
+                raise ValueError(
+                    f"the continuation {new!r} has characters that the model does not know, so its "
+                    "score would be of another text; train with data.token_unit=bytes"
+                )
+            pairs.append((text[:start], text[start:]))
+        return self._scores(pairs)
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
         """Log-probabilities of whole texts, window by window; no window sees the one before it."""
@@ -208,10 +222,17 @@ class TextModel(LM):
             # each token from those before it, in one call
             parts = (each.split(self.batch_size) for each in (x0, known, real))
             for tokens, scored, every in zip(*parts, strict=True):
-                log_d0 = self.algorithm.denoise(tokens, tokens.new_zeros(len(tokens)), every)
-                log_p = log_prob_at(tokens, log_d0).double().masked_fill(~scored, 0.0).sum(dim=1)
-                likeliest = ((log_d0.argmax(dim=-1) == tokens) | ~scored).all(dim=1)
-                yield from zip(log_p.tolist(), likeliest.tolist(), strict=True)
+                no_time, ids = tokens.new_zeros(len(tokens)), tokens[scored]
+                lazy = self.algorithm.lazy_log_d0(tokens, no_time, every, scored)
+                log_p, likeliest = ids.new_zeros(len(ids), dtype=torch.float64), ids >= 0
+                at_once = max(1, AT_ONCE // self.vocabulary.vocab_size)
+                for at in torch.arange(len(ids)).split(at_once):
+                    log_d0 = lazy.read(at)
+                    log_p[at] = log_prob_at(ids[at], log_d0)
+                    likeliest[at] = log_d0.argmax(dim=-1) == ids[at]
+                log_ps = log_p.new_zeros(scored.shape).masked_scatter(scored, log_p).sum(dim=1)
+                greedy = (~scored).masked_scatter(scored, likeliest).all(dim=1)
+                yield from zip(log_ps.tolist(), greedy.tolist(), strict=True)
             return
         generator = make_generator(self.seed, device=self._device)
         options: dict[str, Any] = {"generator": generator, "batch_size": self.batch_size}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,6 +122,8 @@ def initialise(
     Raises ``ValueError`` for a part that one of the two lacks or has several times, for parts
     without a common tensor, for different tensors if ``parts`` is None, and for different shapes.
     """
+    renamed: Any = getattr(backbone, "renamed", dict)
+    start = replace(start, weights=renamed(start.weights))
     # the name in the checkpoint of each tensor of the backbone
     state = backbone.state_dict()
     sources: dict[str, str] = {}

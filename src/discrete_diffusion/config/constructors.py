@@ -369,7 +369,7 @@ def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
             )
 
 
-def check_share(key: str, value: Any) -> None:
-    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1."""
-    if not (is_number(value) and 0 < value < 1):
+def check_share(key: str, value: Any, *, whole: bool = False) -> None:
+    """Raise ``ValueError`` unless ``value`` is a number between 0 and 1, or 1 if ``whole``."""
+    if not (is_number(value) and (0 < value < 1 or (whole and value == 1))):
         raise ValueError(f"{key}={value}: expected a share between 0 and 1, e.g. {key}=0.5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -78,23 +78,31 @@ class TransformersBackbone(nn.Module):
                     f"a {type(network).__name__} changes its logits behind its last layer, which "
                     "is not supported; give model.path=FOLDER of another model"
                 )
+        # columns of PAD are left out where no other position depends on them
+        self._cuts = logits is not None and pad_id is not None
+        if self._cuts:
+            alone, padded = self._trial([0, 1]), self._trial([0, 1, pad_id])[:, :2]
+            self._cuts = torch.allclose(alone, padded, rtol=1e-5, atol=1e-4)
         self.train()
 
     def forward(self, x_t: Tensor, *, states: bool = False) -> Tensor:
         """x_t Int[B, L] -> logits Float[B, L, V]; with ``states`` the input of ``head``, Float[B,
         L, D].
 
-        On a CPU, columns at the end that are PAD in all samples are left out. Training computes
-        them, as their dropout is sampled with that of the others."""
+        On a CPU, columns at the end that are PAD in all samples are left out, if the network's
+        output elsewhere does not depend on them. Training computes them, as their dropout is
+        sampled with that of the others."""
         length = x_t.shape[1]
-        if self.pad_id is not None and not self.training and x_t.device.type == "cpu":
+        on_cpu = x_t.device.type == "cpu"
+        if self.pad_id is not None and self._cuts and not self.training and on_cpu:
             x_t = x_t[:, : pack_columns(x_t != self.pad_id).kept[-1] + 1]
         output = self._output(x_t)
         if self.shift:
             output = torch.cat([output[:, :1], output[:, :-1]], dim=1)
         if not states and self.head is not None:
             output = self.head(output)
-        output = F.pad(output, (0, 0, 0, length - output.shape[1]))
+        if output.shape[1] < length:
+            output = F.pad(output, (0, 0, 0, length - output.shape[1]))
         # no logit for PAD
         if self.pad_id is not None and not states:
             output[..., self.pad_id] = neg_inf(output.dtype)
@@ -110,10 +118,25 @@ class TransformersBackbone(nn.Module):
         output: Tensor = self.network(input_ids=x_t, attention_mask=real, **own).logits
         return output
 
+    def renamed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Weights by name, of which those of a network without LoRA get the names of this one."""
+        named = dict(weights)
+        for name in self.state_dict():
+            plain = name.replace(".token_adapter", "").replace(".base_layer", "")
+            if plain == name or plain not in weights:
+                continue
+            named[name] = named.pop(plain)
+            # the row of MASK is trained in another tensor
+            if ".token_adapter" in name:
+                adapter = self.network.get_input_embeddings().token_adapter
+                row = name.replace("base_layer.weight", "trainable_tokens_delta.default")
+                named[row] = named[name][adapter.token_indices["default"]]
+        return named
+
     @torch.no_grad()
-    def _trial(self) -> Tensor:
-        """Output of the network for two texts that differ in the last id."""
-        return self.eval()._output(torch.tensor([[0, 0, 0], [0, 0, 1]]))
+    def _trial(self, *texts: Any) -> Tensor:
+        """Output of the network for texts, by default two that differ in the last id."""
+        return self.eval()._output(torch.tensor(texts or ([0, 0, 0], [0, 0, 1])))
 
 
 def _first_position(network: nn.Module) -> int:
@@ -246,6 +269,9 @@ def add_lora(backbone: TransformersBackbone, rank: int, *, mask_id: int) -> None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
         backbone.network = peft.get_peft_model(network, options).get_base_model()
+    for name, module in backbone.network.named_modules():
+        if name.endswith((".lora_A", ".lora_B")):
+            module.zero_initialised = True
 
 
 def read_network_config(path: str, *, download: bool = False) -> str:

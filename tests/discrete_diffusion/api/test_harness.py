@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from discrete_diffusion import load
+from discrete_diffusion.algorithms.many_ids import LazyLogD
 from made_checkpoints import text_checkpoint
 
 if find_spec("lm_eval") is None:
@@ -90,11 +91,42 @@ def test_texts_go_on_to_a_stop_string(made):
 
 def test_unknown_characters_are_left_out_and_long_ones_refused(made, caplog):
     model = TextModel(made["ar"])
-    one, other = model.loglikelihood([asked("a?b", "c b"), asked("ab", "b")])
+    one, other = model.loglikelihood([asked("a?b", "b"), asked("ab", "b")])
     assert one == other
-    assert "left out 3 characters" in caplog.text
+    assert "left out 1 character " in caplog.text
+    for new in ("c", "cb"):
+        with pytest.raises(ValueError, match=r"'cb?' has characters.*token_unit=bytes"):
+            model.loglikelihood([asked("a", new)])
     with pytest.raises(ValueError, match=r"windows of 4; train with a larger data\.length"):
         model.loglikelihood([asked("", "ababa")])
+
+
+def test_a_token_of_context_and_continuation_is_scored(made, monkeypatch):
+    model = TextModel(made["ar"])
+    ids = {"a": [0], "ab": [1], "": []}
+    monkeypatch.setattr(model, "_encode", lambda texts: [ids[text] for text in texts])
+    merged, whole = model.loglikelihood([asked("a", "b"), asked("", "ab")])
+    assert merged == whole
+    assert merged[0] < 0
+
+
+def test_many_ids_are_read_in_chunks(made, monkeypatch):
+    model, asks = TextModel(made["ar"]), [asked("a", "bab"), asked("ab", "b"), asked("b", "")]
+    expected = model.loglikelihood(asks)
+    monkeypatch.setattr("discrete_diffusion.algorithms.many_ids.MANY_IDS", 2)
+    monkeypatch.setattr("discrete_diffusion.api.harness.AT_ONCE", 4)
+    read = LazyLogD.read
+    heads = []
+
+    def count(lazy, rows):
+        heads.append((lazy.head is not None, len(rows)))
+        return read(lazy, rows)
+
+    monkeypatch.setattr(LazyLogD, "read", count)
+    found = model.loglikelihood(asks)
+    for (log_p, likeliest), each in zip(found, expected, strict=True):
+        assert (pytest.approx(log_p, abs=1e-5), likeliest) == each
+    assert heads == [(True, 1)] * 4
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.algorithms.many_ids import head_of
 from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.checkpoints.start import StartingWeights, initialise
 from discrete_diffusion.cli.main import main
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.models.registry import build_backbone
@@ -133,6 +134,11 @@ def test_pad_is_neither_attended_nor_predicted(kind, tmp_path, make_config):
     assert logits.isfinite().all()
     assert (logits.softmax(dim=-1)[..., TEXT["pad_id"]] == 0).all()
     torch.testing.assert_close(backbone(x[1:2, :5])[0], logits[1, :5], atol=1e-5, rtol=0)
+    states = backbone.network.register_forward_hook(lambda *each: setattr(backbone, "last", each))
+    assert (
+        backbone(x, states=True).data_ptr() == backbone.last[-1].logits.data_ptr() or backbone.shift
+    )
+    states.remove()
     with torch.no_grad():
         backbone.network.get_input_embeddings().weight[TEXT["pad_id"]] += 5
     torch.testing.assert_close(backbone(x)[:2][x[:2] < NUM_IDS], logits[:2][x[:2] < NUM_IDS])
@@ -151,6 +157,14 @@ def test_columns_at_the_end_that_are_pad_in_all_samples_are_left_out(kind, tmp_p
     torch.testing.assert_close(few[:, :5], backbone(x)[:, :5], atol=1e-5, rtol=0)
     assert widths == [5, LENGTH]
     assert few.shape == (3, LENGTH, NUM_IDS + 2)
+
+
+@pytest.mark.parametrize("model_type", ["fnet", "convbert", "nystromformer", "yoso"])
+def test_columns_of_pad_that_others_see_stay(model_type, make_config):
+    config = json.dumps({**SIZES, "model_type": model_type})
+    backbone, x = made(make_config, config=config), ids()
+    x[:2, 5:] = TEXT["pad_id"]
+    torch.testing.assert_close(backbone(x[:2]), backbone(x)[:2], atol=1e-5, rtol=0)
 
 
 def words_of(*more: str) -> list[str]:
@@ -193,6 +207,16 @@ def test_lora_trains_small_matrices_and_the_row_of_mask(kind, tmp_path, make_con
     assert rows[0].grad.any()
     assert {2} == {min(p.shape) for name, p in trained.items() if "lora_" in name}
     assert all(p.grad is not None for p in trained.values())
+    # weights of a run without it, whose row of MASK was trained
+    table = whole.network.get_input_embeddings().weight
+    with torch.no_grad():
+        for value in whole.parameters():
+            value.add_(0.1 * torch.randn_like(value))
+        table[TEXT["mask_id"]] += 1
+    config = make_config("transformers", "transformers", TEXT)
+    start = StartingWeights(tmp_path, whole.state_dict(), config)
+    assert initialise(backbone, start, config=config).unused == ()
+    torch.testing.assert_close(backbone(x)[..., :NUM_IDS], whole(x)[..., :NUM_IDS])
     # sizes are counted without memory, and by the network of a checkpoint
     with torch.device("meta"):
         again = made(make_config, path=path, pretrained=False, lora_rank=2)

@@ -57,7 +57,7 @@ def complete_text(config: DictConfig) -> None:
             raise ValueError(f"data.{key}={config[key]}, but the text has {value}; leave it out")
         config[key] = value
     if cut := config.get("random_length"):
-        check_share("data.random_length", cut)
+        check_share("data.random_length", cut, whole=True)
         if config.pad_id is None:
             raise ValueError(
                 f"data.random_length={cut} puts PAD behind cut rows, which these data lack; give "

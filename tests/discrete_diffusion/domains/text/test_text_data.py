@@ -88,6 +88,7 @@ def test_a_character_of_several_bytes_counts_once(tmp_path):
 
 
 def test_training_steps_cut_some_rows_to_random_lengths(numbered):
+    assert built(path=numbered, length=8, random_length=1).random_length == 1
     data = built(path=numbered, length=8, batch_size=32, random_length=0.25)
     whole = built(path=numbered, length=8, batch_size=32)
     stream = BatchStream(data, batch_size=32, seed=0)
