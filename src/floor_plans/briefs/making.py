@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from discrete_diffusion.config import counted
@@ -22,8 +23,11 @@ from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.finding import HALL, Parameters
 from floor_plans.rules.rule_set import RuleSet, read_rules
 from floor_plans.solver.realised import Job, Realised, Scores, Shortfall, rank_key, ranked_variants
-from floor_plans.solver.realising import realise_all
+from floor_plans.solver.realising import StopAsked, realise_all
 from floor_plans.solver.requests import PlanRequest
+
+ROUNDS = 3
+"""Most times that ``candidates`` diagrams are sampled while too few plans keep the rules."""
 
 _WIDE_DOOR, _TURNING = 0.9, 1.5
 """Clear width of a door that a wheelchair passes, and of the circle that it turns in, metres (DIN
@@ -63,7 +67,7 @@ def make_plans(
     candidates: int | None = None,
     brief: Mapping[str, Any] | str | None = None,
     num_rooms: int | None = None,
-    livable: bool = False,
+    strict: bool = True,
     threads: int = 1,
 ) -> list[MadePlan]:
     """Make floor plans: sample diagrams of a model, find a plan of each, keep the best ``num``.
@@ -72,32 +76,24 @@ def make_plans(
     ``default``, and an added hall where they need one. ``candidates``: number of diagrams to
     sample, twice ``num`` by default; equal ones count once. ``brief``: a file or its content, whose
     ``area``, ``outline``, ``front_door`` and ``north`` go to the solver. ``num_rooms``: None: as in
-    the training data. ``livable``: only plans that break no rule, perhaps fewer than ``num``.
+    the training data. ``strict``: withhold plans that break a rule; while fewer than ``num`` are
+    left, sample ``candidates`` other diagrams, ``ROUNDS`` times in all. False: rank them too.
 
-    Returns the plans, best first: by unmet requirements, then broken rules, then mean score. Raises
-    ``ValueError`` for a number out of its range, a brief that is wrong or cannot be met, no diagram
-    that fits the request, ``livable`` without rules, or without OR-Tools; ``ImportError`` without
-    shapely.
+    Returns the plans, best first: by unmet requirements, then broken rules, then mean score;
+    perhaps fewer than ``num``. Raises ``ValueError`` for a number out of its range, a brief that is
+    wrong or cannot be met, no diagram that fits the request, or without OR-Tools; ``ImportError``
+    without shapely.
     """
     # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request = with_brief(request, brief)
-    check_livable(livable, request)
     # sample diagrams, find a plan of each, keep the best
-    diagrams = candidate_diagrams(
-        model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
+    draw = partial(
+        candidate_diagrams, model, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
-    jobs, _ = possible_jobs(request, diagrams)
-    return best_plans(scored_plans(jobs, realise_all(jobs, threads=threads)), num, livable)
-
-
-def check_livable(livable: bool, request: PlanRequest) -> None:
-    """Raise ``ValueError`` for ``livable`` in a request without rules."""
-    if livable and not request.rules.rules:
-        raise ValueError(
-            "livable=true without rules requires nothing of a plan; take rules=default, or leave "
-            "livable out"
-        )
+    jobs, _ = possible_jobs(request, draw(request.seed))
+    tried = tried_plans(request, jobs, draw, num, strict, threads=threads)
+    return best_plans(filter(None, tried), num, strict)
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
@@ -209,17 +205,51 @@ def possible_jobs(
     return jobs, left_out
 
 
-def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
-    """Yield the plans found, with scores; ``plans``: results of ``realise``, one per job."""
-    for job, any_order in zip(jobs, plans, strict=True):
-        found, scores = ranked_variants(any_order)
-        if found.plans:
-            yield MadePlan(job, found, scores[0])
+def tried_plans(
+    request: PlanRequest,
+    jobs: Sequence[Job],
+    draw: Callable[[int], Sequence[BubbleDiagram]],
+    num: int,
+    strict: bool,
+    *,
+    threads: int = 1,
+    stop_asked: StopAsked = lambda: False,
+) -> Iterator[MadePlan | None]:
+    """Yield a plan for every diagram that is tried, None where none is found: of the ``jobs``, and
+    if ``strict``, while plans break rules and fewer than ``num`` keep them, of other diagrams.
+
+    ``draw``: samples diagrams with a seed, one of its own in each of the ``ROUNDS``.
+    """
+    tried: set[Any] = set()
+    kept, broken = 0, False
+    for seed in range(request.seed, request.seed + ROUNDS):
+        if seed > request.seed:
+            if not strict or not broken or kept >= num:
+                return
+            # other diagrams
+            tried |= {(job.diagram.rooms, job.diagram.relations) for job in jobs}
+            try:
+                new = [each for each in draw(seed) if (each.rooms, each.relations) not in tried]
+                jobs = possible_jobs(request, new)[0] if new else []
+            except ValueError:
+                return  # the brief or the areas allow no others
+        # plans of these
+        found_plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
+        for job, any_order in zip(jobs, found_plans, strict=True):
+            if stop_asked() and not any_order.plans:
+                return  # this search was given up
+            found, scores = ranked_variants(any_order)
+            made = MadePlan(job, found, scores[0]) if found.plans else None
+            yield made
+            if stop_asked():
+                return
+            if made is not None:
+                broken, kept = broken or bool(made.broken), kept + (not made.broken)
 
 
-def best_plans(made: Iterable[MadePlan], num: int, livable: bool = False) -> list[MadePlan]:
-    """Return the best ``num`` plans, best first; ``livable``: only plans that keep all rules."""
-    some = [each for each in made if not (livable and each.broken)]
+def best_plans(made: Iterable[MadePlan], num: int, strict: bool = True) -> list[MadePlan]:
+    """Return the best ``num`` plans, best first; ``strict``: only plans that keep all rules."""
+    some = [each for each in made if not (strict and each.broken)]
     return sorted(some, key=lambda each: rank_key(each.given_up, each.scores))[:num]
 
 
@@ -232,9 +262,13 @@ def no_plan_reason(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
     """Return a sentence why no plan is left; ``broken``: the rules that each plan breaks."""
     if not broken:
         return f"no plan was found of {counted(num_diagrams, 'different diagram')}"
+    return f"{counted(len(broken), 'plan')} found, and each breaks a rule: {_rule_counts(broken)}"
+
+
+def _rule_counts(broken: Iterable[Sequence[str]]) -> str:
+    """Text such as ``entry by 2, airy by 1``."""
     counts = Counter(rule for rules in broken for rule in rules)
-    shown = ", ".join(f"{rule} by {num}" for rule, num in counts.most_common())
-    return f"{counted(len(broken), 'plan')} found, and each breaks a rule: {shown}"
+    return ", ".join(f"{rule} by {num}" for rule, num in counts.most_common())
 
 
 def run_make(options: argparse.Namespace) -> None:
@@ -245,47 +279,52 @@ def run_make(options: argparse.Namespace) -> None:
     # check options before sampling
     files, threads = checked_files(options, {"brief": options.brief})
     request, began = with_brief(request_of(options), options.brief), time.perf_counter()
-    check_livable(options.livable, request)
-    diagrams = candidate_diagrams(
+    strict = options.strict == "true"
+    draw = partial(
+        candidate_diagrams,
         options.load(options.checkpoint),
-        request.seed,
         num=options.num,
         candidates=options.candidates,
         brief=options.brief,
         num_rooms=options.num_rooms,
     )
-    jobs, left_out = possible_jobs(request, diagrams)
+    jobs, left_out = possible_jobs(request, draw(request.seed))
     if left_out:
         print(
             f"{counted(len(left_out), 'different diagram')} left out; of the first: {left_out[0]}"
         )
-    # search for plans until all diagrams are tried, or a signal asks to stop
-    tried: list[Realised] = []
+    # search for plans until enough diagrams are tried, or a signal asks to stop
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the best plans that are found", True
-        for found in realise_all(jobs, threads=threads, stop_asked=is_stopping):
-            if is_stopping() and not found.plans:
-                break  # this search was given up
-            tried.append(found)
-            if is_stopping():
-                break
+        tried = list(
+            tried_plans(
+                request, jobs, draw, options.num, strict, threads=threads, stop_asked=is_stopping
+            )
+        )
+        made = [each for each in tried if each is not None]
         stopped = signals.received
-        if stopped is not None and not any(each.plans for each in tried):
+        if stopped is not None and not made:
             raise Stop(stopped, where=signals.where)
     # keep and write the best
-    made = list(scored_plans(jobs[: len(tried)], tried))
-    best = best_plans(made, options.num, options.livable)
+    best = best_plans(made, options.num, strict)
+    broken = [each.broken for each in made if each.broken]
     if not best:
-        why = no_plan_reason(len(tried), [each.broken for each in made])
+        why = no_plan_reason(len(tried), broken)
         raise ValueError(
-            why if stopped is not None else f"{why}; raise candidates, or request less"
+            why
+            + "; raise candidates, or request less" * (stopped is None)
+            + "; strict=false writes them too" * bool(broken)
         )
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
-    kept = ", without a broken rule" if options.livable else ""
     diagrams_tried = counted(len(tried), "different diagram")
-    print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}{kept}, best first")
+    print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}, best first")
+    if strict and broken:
+        print(
+            f"{counted(len(broken), 'plan')} withheld, for broken rules: {_rule_counts(broken)}; "
+            "strict=false ranks them too"
+        )
     print(summary(numbers, files))
     if stopped is not None:
         raise SystemExit(128 + stopped)

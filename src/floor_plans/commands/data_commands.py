@@ -86,12 +86,15 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         "--candidates",
         type=int,
         metavar="N",
-        help="diagrams to find plans of, 1 to 30 s each (default: twice --num)",
+        help="diagrams to find plans of, 1 to 30 s each (default: twice --num); as many others, up "
+        "to twice, while fewer than --num keep the rules",
     )
     parser.add_argument(
-        "--livable",
-        action="store_true",
-        help="only plans that break none of the rules; there may be fewer than --num",
+        "--strict",
+        choices=("true", "false"),
+        default="true",
+        help="true: plans that break a rule are withheld and counted; false: they are ranked too "
+        "(default: %(default)s)",
     )
     _plan_options(parser)
 

@@ -132,13 +132,14 @@ def check_largest(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the front door of a plan of ``num_rooms`` or more opens into a room of the kinds
-    ``rooms``, or a living room with at most ``doors`` doors besides, those to balconies apart."""
+    ``rooms``, or a living room with at most ``doors`` doors besides, those to balconies and
+    openings apart."""
     fronts = [door.rooms[0] for door in plan.doors if door.is_front]
     if len(plan.rooms) < parameters["num_rooms"] or not fronts:
         return None
     kinds, most, found = kinds_of(plan), parameters["doors"], []
     for k in fronts:
-        inner = [door for door in plan.doors if k in door.rooms and not door.is_front]
+        inner = [d for d in plan.doors if k in d.rooms and not d.is_front and not d.is_open]
         num = sum(_BALCONY not in [kinds[room] for room in door.rooms] for door in inner)
         if kinds[k] in parameters["rooms"] or (kinds[k] == "LivingRoom" and num <= most):
             return ()

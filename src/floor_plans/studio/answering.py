@@ -160,7 +160,8 @@ def read_plan(content: bytes) -> PlanOrder:
     # the request of plans, with facts of the brief
     asked = _plan_request(body)
     job = _plan_job(body, asked) if is_given else None
-    making.check_livable(body.livable, asked)
+    if body.livable and not asked.rules.rules:
+        raise ValueError("livable: rules=none requires nothing of a plan; leave one of them out")
     asked = making.with_brief(asked, body.brief)
     return PlanOrder(
         asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.livable

@@ -89,6 +89,13 @@ def test_rules_that_do_not_apply_say_nothing():
     }
 
 
+def test_an_opening_is_no_door_of_the_room_that_one_enters():
+    plan, _, _ = BREAKING["front door into a crowded living room"]
+    assert judge(plan, DEFAULT).kept["entry"] is False
+    opened = tuple(replace(door, is_open=KITCHEN in door.rooms) for door in plan.doors)
+    assert judge(replace(plan, doors=opened), DEFAULT).kept["entry"] is True
+
+
 def test_doors_of_a_narrow_hall_collide_unless_one_is_moved():
     """Two closets too shallow for a door face each other across a hall of 1 m."""
 
