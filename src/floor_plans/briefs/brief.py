@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf, prod
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, of any direction."""
+
+SOLVER_HAS_FACTS: ContextVar[bool] = ContextVar("SOLVER_HAS_FACTS", default=False)
+"""True while diagrams are sampled for a solver that is given ``Brief.plan_facts``."""
 
 Point = tuple[float, float]
 
@@ -186,6 +191,12 @@ class AreaRule:
 Pairs = tuple[tuple[Kind, Kind], ...]
 
 
+def are_within(inner: tuple[Kind, Kind], outer: tuple[Kind, Kind]) -> bool:
+    """True if all rooms of the first pair are rooms of the second, in either order."""
+    a, b = inner
+    return any(a.types <= c.types and b.types <= d.types for c, d in (outer, outer[::-1]))
+
+
 @dataclass(frozen=True)
 class PlanFacts:
     """Facts of a floor plan that are not in its diagram; None if not stated.
@@ -323,7 +334,14 @@ class Brief:
         return broken
 
     def preference(self, diagram: BubbleDiagram) -> float:
-        """Product of 1 / weight over the rules of ``should`` that a diagram breaks."""
+        """Probability that rejection keeps a diagram, by its rules in ``should``.
+
+        Args:
+            diagram: any diagram.
+
+        Returns:
+            Product of 1 / weight over the rules of ``should`` that the diagram breaks.
+        """
         relation = _both_ways(diagram)
         return prod(
             1 / soft.weight
@@ -345,6 +363,16 @@ class Brief:
 
         names = list(self.named)
         return extended({})
+
+
+@contextmanager
+def facts_for_solver() -> Iterator[None]:
+    """Context in which no warning says that a model does not know the facts of a plan."""
+    token = SOLVER_HAS_FACTS.set(True)
+    try:
+        yield
+    finally:
+        SOLVER_HAS_FACTS.reset(token)
 
 
 def _both_ways(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:

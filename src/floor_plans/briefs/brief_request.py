@@ -13,7 +13,7 @@ import torch
 from discrete_diffusion.categorical import effective_number, make_generator, uniform_draws
 from discrete_diffusion.runtime import GivenObjects, Shard
 from discrete_diffusion.sampling import FirstHitting
-from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.brief import SOLVER_HAS_FACTS, Brief
 from floor_plans.briefs.chances import BriefConstraint
 from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
@@ -101,12 +101,13 @@ def stated_condition(
     """Return the condition of the network for the brief, one row, and its meaning in words.
 
     Both are empty if the network was trained without ``data.condition_on``. A fact of plans that it
-    was not trained on is left to the solver, with a warning.
+    was not trained on is left to the solver, with a warning unless it has it.
     """
     # facts of plans that the model does not know
     facts = Facts.of(trained.data_config, vocab)
     known = () if facts is None else facts.names
-    if unknown := [name for name in brief.plan_facts.names if name not in known]:
+    unknown = [name for name in brief.plan_facts.names if name not in known]
+    if unknown and not SOLVER_HAS_FACTS.get():
         learned = [*known, *(name for name in unknown if name in OF_PLANS)]
         it = "it" if len(unknown) == 1 else "them"
         logger.warning(

@@ -12,7 +12,7 @@ from typing import Any
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
-from floor_plans.briefs.brief import PlanFacts
+from floor_plans.briefs.brief import PlanFacts, facts_for_solver
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
@@ -179,7 +179,8 @@ def candidate_diagrams(
     # sample, and drop duplicates
     asked = {"brief": brief, "num_rooms": num_rooms}
     chosen = {name: value for name, value in asked.items() if value is not None}
-    drawn = model.sample(candidates, seed=seed, **chosen)
+    with facts_for_solver():
+        drawn = model.sample(candidates, seed=seed, **chosen)
     return list({(each.rooms, each.relations): each for each in drawn}.values())
 
 

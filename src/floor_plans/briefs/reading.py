@@ -32,6 +32,7 @@ from floor_plans.briefs.brief import (
     Quantity,
     RelationRule,
     SoftRule,
+    are_within,
     names_in,
 )
 from floor_plans.briefs.words import (
@@ -193,6 +194,10 @@ class _Reading:
     def _option(self, node: Node) -> Option:
         """Read rules that hold together: a sentence, or an object with rooms and relations."""
         if not isinstance(node.value, dict):
+            if isinstance(node.value, str) and len(sentences_in(node.value)) > 1:
+                raise node.error(
+                    "'or' is for relations:, and any: lists options; one sentence here"
+                )
             return (relation_rule(node, self.groups, self.named),)
         inner = _Reading()
         inner.groups, inner.named = self.groups, self.named
@@ -210,7 +215,8 @@ class _Reading:
             weight, said = _WEIGHT, item
             # a sentence with its weight is an object with one entry
             if isinstance(item.value, dict) and not {*item.value} & {"rooms", "relations"}:
-                ((text, number), *others) = item.value.items()
+                one = item.entries("a sentence, such as Kitchen beside Balcony: 5")
+                ((text, number), *others) = one.items()
                 weight = factor_of(number)
                 if others:
                     raise item.error("several sentences in one entry; begin each with '- '")
@@ -250,6 +256,8 @@ class _Reading:
             rule = AreaRule(kind_of(each, name, self.groups), *area_range_of(each), each.source)
             # a room of two kinds has an area within both bounds
             for other in (other for other in found if other.kind.types & rule.kind.types):
+                if other.kind.types == rule.kind.types:
+                    raise each.error(f"means the same rooms as {other.source.key!r}; leave one out")
                 if max(rule.least, other.least) > min(rule.most or inf, other.most or inf):
                     raise each.error(
                         f"rooms of this kind are of {other.source.key!r}, too, which excludes it; "
@@ -268,12 +276,15 @@ class _Reading:
             first, second = (_kind(end, self.groups) for end in ends)
             pairs.append((first, second))
             # what contradicts an earlier key
-            for key, other in self.facts.items():
-                if key in ("doors", "no_door", "open") and any(
-                    {a.types, b.types} == {first.types, second.types} for a, b in other
+            for key in ("doors", "no_door", "open"):
+                # no_door excludes what it contains, a door and an opening each other
+                if any(
+                    (node.key == "no_door" or are_within(pairs[-1], each))
+                    and (key == "no_door" or are_within(each, pairs[-1]))
+                    for each in self.facts.get(key, ())
                 ):
                     raise item.error(
-                        f"the same rooms as in '{key}', which excludes it; leave one out"
+                        f"these rooms are in '{key}', too, which excludes it; leave one out"
                     )
             if node.key != "no_door":
                 rule = RelationRule(Quantity.SOME, first, ANY_RELATION, second, item.source)

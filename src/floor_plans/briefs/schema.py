@@ -23,6 +23,13 @@ def _by_name(values: Schema) -> Schema:
     return {"type": "object", "additionalProperties": values, "minProperties": 1}
 
 
+def _option(**more: Schema) -> Schema:
+    """Schema of rules that hold together; ``more``: further keys."""
+    keys = {"rooms": _by_name(_ref("number")), "relations": _listed(_ref("rule")), **more}
+    closed: Schema = {"additionalProperties": False, "minProperties": 1}
+    return {"anyOf": [_ref("rule"), {"type": "object", "properties": keys, **closed}]}
+
+
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
@@ -55,20 +62,8 @@ _DEFINITIONS: dict[str, Schema] = {
         ],
     },
     "options": {**_listed(_ref("option"), 2), "description": "options, of which one holds"},
-    "option": {
-        "anyOf": [
-            _ref("rule"),
-            {
-                "type": "object",
-                "properties": {
-                    "rooms": _by_name(_ref("number")),
-                    "relations": _listed(_ref("rule")),
-                    "weight": {"type": "number", "exclusiveMinimum": 1},
-                },
-                "additionalProperties": False,
-            },
-        ]
-    },
+    "option": _option(),
+    "preference": _option(weight={"type": "number", "exclusiveMinimum": 1}),
     "relation": {
         "anyOf": [
             _ref("rule"),
@@ -90,7 +85,9 @@ _SCHEMAS: dict[str, tuple[Schema, Any]] = {
     "relations": (_listed(_ref("relation")), ["Kitchen adjacent LivingRoom"]),
     "any": (_ref("options"), ["Kitchen adjacent LivingRoom", "Kitchen adjacent DiningRoom"]),
     "should": (
-        _listed({"anyOf": [_ref("option"), {**_by_name({"type": "number"}), "maxProperties": 1}]}),
+        _listed(
+            {"anyOf": [_ref("preference"), {**_by_name({"type": "number"}), "maxProperties": 1}]}
+        ),
         [{"Kitchen adjacent Balcony": 5}],
     ),
     "max_degree": ({"type": "integer", "minimum": 0}, 5),

@@ -25,6 +25,8 @@ from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.drawn_plan import Drawing, check_installed, rooms_of_labels, scale_shape
 from floor_plans.drawings.polygon_files import checked_shape, shape_of_text
 
+_LONGEST = 2**31 - 1  # characters of a polygon as text, the most that every platform takes
+
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
@@ -90,6 +92,7 @@ def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
     are left out."""
     apartments: dict[str, list[tuple[str, str, str]]] = {}
     with open_plans(path) as file:
+        before = csv.field_size_limit(_LONGEST)
         try:
             rows = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
             for row in rows:
@@ -99,6 +102,8 @@ def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
                     apartments.setdefault(name, []).append(part)
         except (UnicodeDecodeError, csv.Error) as error:
             raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
+        finally:
+            csv.field_size_limit(before)
 
     def shapes(parts: list[tuple[str, str, str]]) -> Shapes:
         return (

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from discrete_diffusion.runtime import StopSignals, refuse_overwriting
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.records import Problem, ReadReport
 from floor_plans.diagrams.geometry import threshold_of
-from floor_plans.diagrams.metrics.access import RoomGraph, edit_distance, space_syntax
+from floor_plans.diagrams.metrics.access import SECONDS, RoomGraph, edit_distance, space_syntax
 from floor_plans.drawings import FORMAT_NAMES
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
@@ -375,11 +376,13 @@ def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
     for k, plan in zip(rows, floor_plans([report.diagrams[k] for k in rows], unit), strict=True):
         rooms = space_syntax(door_graph(plan), FRONT_DOOR)
         named = {room: name_of(plan, room) if room >= 0 else "outside" for room in rooms}
+        began, distance = time.monotonic(), edit_distance(*relation_graphs(plan), seconds=SECONDS)
         found.append(
             {
                 "place": report.places[k],
                 "rooms": [{"room": named[room]} | each for room, each in rooms.items()],
-                "edit_distance": edit_distance(*relation_graphs(plan)),
+                "edit_distance": distance,
+                "edit_distance_is_exact": distance == 0 or time.monotonic() - began < SECONDS,
             }
         )
     return {"num_plans": len(found), "plans": found}

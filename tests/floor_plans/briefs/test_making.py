@@ -11,13 +11,16 @@ from types import SimpleNamespace
 import pytest
 
 from discrete_diffusion.cli import main
+from discrete_diffusion.layout import VocabConfig
 from floor_plans import BubbleDiagram
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from floor_plans.briefs import making
-from floor_plans.briefs.making import make_plans
+from floor_plans.briefs.brief_request import stated_condition
+from floor_plans.briefs.making import candidate_diagrams, make_plans
+from floor_plans.briefs.reading import brief_of
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver import realising
@@ -150,6 +153,20 @@ def test_the_solver_is_given_what_a_brief_says_of_the_plan():
 def test_what_a_brief_says_too_is_refused(request_, named):
     with pytest.raises(ValueError, match=named):
         make_plans(model_of(PAIR), request_, num=1, brief=BRIEF)
+
+
+def test_no_warning_says_that_the_solver_should_be_given_what_it_is_given(caplog):
+    """The condition of a model without facts, while diagrams are drawn for plans and otherwise."""
+    brief, trained = brief_of({"area": 60}), SimpleNamespace(data_config={}, path="run")
+
+    def sample(num, **options):
+        assert stated_condition(brief, trained, VocabConfig(n_max=3)) == ({}, [])
+        return [PAIR]
+
+    candidate_diagrams(SimpleNamespace(sample=sample), 0, num=1)
+    assert not caplog.records
+    sample(1)
+    assert "plans make brief=" in caplog.text
 
 
 def test_a_front_door_goes_with_the_outline_of_a_brief():

@@ -261,6 +261,8 @@ def test_examples_obey_the_schema(path):
         {"doors": [["WC"]]},
         {"any": ["WC beside Kitchen"]},
         {"should": [{"WC beside Kitchen": 2, "WC beside Bedroom": 2}]},
+        {"should": [{}]},
+        {"any": [{"rooms": {"WC": 1}, "weight": 2}, "WC beside Kitchen"]},
         {},
     ],
 )
@@ -367,6 +369,17 @@ def test_what_is_asked_of_the_plan_is_read_and_said():
         assert words in said
 
 
+@pytest.mark.parametrize(
+    "fits",
+    [
+        {"doors": [["WC", "Bedroom"]], "no_door": [["WC", "MasterRoom"]]},
+        {"doors": [["WC", "Bedroom"]], "open": [["WC", "MasterRoom"]]},
+    ],
+)
+def test_a_door_to_some_room_goes_with_none_to_others(fits):
+    assert brief_of(fits).plan_facts.names == tuple(fits)
+
+
 def test_a_sentence_for_each_rule():
     asked = {
         **{"num_rooms": "5-7", "rooms": {"Kitchen": 1, "Balcony": "2+", "Storage": 2}},
@@ -448,6 +461,23 @@ WRONG = {
     "areas that exclude each other": (
         "areas:\n  Bedroom: [6, 10]\n  MasterRoom: [12, 16]\n",
         *(3, "areas.MasterRoom", "'areas.Bedroom'"),
+    ),
+    "areas of the same rooms": (
+        "areas:\n  Kitchen: 8\n  Kitchens: 9\n",
+        *(3, "areas.Kitchens", "'areas.Kitchen'"),
+    ),
+    "a door and none of any": (
+        "doors: [[MasterRoom, WC]]\nno_door: [[WC, Bedroom]]\n",
+        *(2, "no_door[0]", "'doors'"),
+    ),
+    "none of any and an opening": (
+        "no_door: [[WC, Bedroom]]\nopen: [[MasterRoom, WC]]\n",
+        *(2, "open[0]", "'no_door'"),
+    ),
+    "an empty entry of should": ("should: [{}]\n", 1, "should[0]", "Kitchen beside Balcony: 5"),
+    "or in should": (
+        "should: [WC beside Kitchen or WC beside Balcony]\n",
+        *(1, "should[0]", "one sentence here"),
     ),
     "a door of one room": ("doors: [[WC]]\n", 1, "doors[0]", "two"),
     "a door and none": (

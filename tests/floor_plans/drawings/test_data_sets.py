@@ -84,6 +84,18 @@ def test_a_floor_without_rooms_and_a_table_cut_short(tmp_path):
         read_report(path)
 
 
+def test_a_polygon_of_many_corners_is_read(tmp_path):
+    path, limit = msd(tmp_path / "a.csv"), csv.field_size_limit()
+    first, text = ROOMS[0][2], path.read_text()
+    many = shapely.affinity.translate(shapely.box(*first).segmentize(0.001), 1000.0)
+    assert len(many.wkt) > limit
+    short = shapely.affinity.translate(shapely.box(*first), 1000.0).wkt
+    assert short in text
+    path.write_text(text.replace(short, many.wkt))
+    assert read_report(path, ReadOptions()).problems == ()
+    assert csv.field_size_limit() == limit
+
+
 class Trap:
     """Fails the test if anything that a pickle names is called."""
 

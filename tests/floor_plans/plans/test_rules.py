@@ -15,6 +15,7 @@ from discrete_diffusion.cli import main
 from floor_plans import generate_plans, read_diagrams
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.drawings import realise_file
 from floor_plans.plans.doors import find_doors, hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan, plans_with_boxes
 from floor_plans.rules.rule_set import ALL, RULES, RuleSet, judge, kept_shares, read_rules
@@ -303,7 +304,7 @@ def check(capsys, *words: str) -> tuple[int, str]:
     return status, capsys.readouterr().out
 
 
-def test_the_report_of_access_has_every_plan(file, capsys):
+def test_the_report_of_access_has_every_plan(file, capsys, monkeypatch):
     status, _ = check(capsys, file, "report=access.json", "plans=0")
     found = json.loads(Path("access.json").read_text())
     assert (status, found["num_plans"]) == (0, 2)
@@ -314,9 +315,16 @@ def test_the_report_of_access_has_every_plan(file, capsys):
     ]
     assert min(others) >= 2
     assert found["plans"][0]["edit_distance"] == 0
+    assert found["plans"][0]["edit_distance_is_exact"] is True
     status, _ = check(capsys, file, "report=access.json")
     assert status == 1
     assert json.loads(Path("access.json").read_text()) == found
+    # a search past its time yields an upper bound
+    monkeypatch.setattr(realise_file, "SECONDS", 1e-9)
+    monkeypatch.setattr(realise_file, "edit_distance", lambda *_, seconds: 1e9 * seconds)
+    check(capsys, file, "report=soon.json", "plans=0")
+    soon = json.loads(Path("soon.json").read_text())["plans"]
+    assert [each["edit_distance_is_exact"] for each in soon] == [False, False]
 
 
 def test_the_command_prints_a_table_shares_and_changes(file, capsys):

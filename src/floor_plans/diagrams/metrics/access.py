@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import networkx
 
+SECONDS = 10.0
+"""Longest search for an edit distance."""
+
 Pair = tuple[int, int]
 
 
@@ -46,7 +49,7 @@ def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
     return ((one - other) + (other - one)).total()
 
 
-def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = 10.0) -> float:
+def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = SECONDS) -> float:
     """Least number of rooms and pairs to add or remove, and of types to change, to turn one graph
     into the other, whatever the numbers of the rooms. An upper bound if ``seconds`` do not
     suffice."""
