@@ -315,6 +315,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
         Returns:
             Float[R, L, V], or Float[N, V] at the positions ``here``.
+
+        Raises:
+            ValueError: ``refresh`` above 1 without ``here``.
         """
         if here is not None:
             return self._lazy_log_d0(samples, rows, t, here)(slice(None))
