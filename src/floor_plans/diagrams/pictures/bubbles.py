@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol
 
 import numpy as np
 import yaml
@@ -23,10 +23,6 @@ from floor_plans.diagrams.vocabulary import (
     RELATION_Y_ORDER,
     SURROUNDING,
 )
-
-if TYPE_CHECKING:
-    from floor_plans.diagrams.diagram import BubbleDiagram
-    from floor_plans.diagrams.partial import PartialDiagram
 
 HINT_LINE, WALL_LINE = "#b6c1d0", "#cdd5e0"
 BROKEN_LINE = "#d9546a"
@@ -100,8 +96,15 @@ _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)
 """Radius of the smallest circle around k unit circles, k = 0..7."""
 
 
-Plan: TypeAlias = "BubbleDiagram | PartialDiagram"
-"""A complete or partial diagram; a "no-edge" pair is placed like an unlisted one."""
+class Plan(Protocol):
+    """A complete or partial diagram; see ``PartialDiagram``. ``rooms``: a room type code per room,
+    None if unknown. ``relations``: (i, j, r); a "no-edge" pair is placed like an unlisted one."""
+
+    @property
+    def rooms(self) -> Sequence[int | None]: ...
+
+    @property
+    def relations(self) -> Sequence[tuple[int, int, int]]: ...
 
 
 @dataclass(frozen=True)
