@@ -176,7 +176,7 @@ class BubbleDiagram:
 
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)
-        nodes, edges = codes.graph(self, 0)
+        nodes, edges = codes.graph(self.rooms, self.relations, 0)
         # relation of every ordered pair, "no-edge" by default
         pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
         for (i, j, r), (_, _, edge) in zip(self.relations, edges, strict=True):

@@ -36,7 +36,8 @@ def encode(
             raise ValueError(
                 f"diagram {sample} has {diagram.num_rooms} rooms, more than n_max={vocab.n_max}"
             )
-    return encode_graphs([codes.graph(diagram, k) for k, diagram in enumerate(diagrams)], vocab)
+    graphs = [codes.graph(each.rooms, each.relations, k) for k, each in enumerate(diagrams)]
+    return encode_graphs(graphs, vocab)
 
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:

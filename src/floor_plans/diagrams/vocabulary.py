@@ -21,7 +21,6 @@ from discrete_diffusion.layout import ROOM_TYPES as RPLAN_ROOM_TYPES
 if TYPE_CHECKING:
     from discrete_diffusion.data import TypedGraph
     from discrete_diffusion.layout import VocabConfig
-    from floor_plans.diagrams.diagram import BubbleDiagram
 
 NO_EDGE = RPLAN_RELATIONS.index("no-edge")  # code of a pair without a relation
 
@@ -176,7 +175,9 @@ class Codes:
         """Index of the edge type of each relation code."""
         return {code: k for k, code in enumerate(self.relations)}
 
-    def graph(self, diagram: BubbleDiagram, number: int) -> TypedGraph:
+    def graph(
+        self, rooms: Sequence[int], relations: Sequence[tuple[int, int, int]], number: int
+    ) -> TypedGraph:
         """Convert a diagram to a graph of types. Raises ``ValueError`` with the ``number`` of the
         diagram for an unknown type."""
         from discrete_diffusion.data import TypedGraph
@@ -184,13 +185,13 @@ class Codes:
         nodes, edges = self.node_types, self.edge_types
         try:
             return TypedGraph(
-                tuple(nodes[room] for room in diagram.rooms),
-                tuple((i, j, edges[r]) for i, j, r in diagram.relations),
+                tuple(nodes[room] for room in rooms),
+                tuple((i, j, edges[r]) for i, j, r in relations),
             )
         except KeyError:
             # name all types that the vocabulary lacks
-            names = {ROOM_TYPES[room] for room in {*diagram.rooms} - {*nodes}}
-            names |= {RELATIONS[r] for r in {r for _, _, r in diagram.relations} - {*edges}}
+            names = {ROOM_TYPES[room] for room in {*rooms} - {*nodes}}
+            names |= {RELATIONS[r] for r in {r for _, _, r in relations} - {*edges}}
             raise ValueError(
                 f"diagram {number} has {', '.join(sorted(names))}; the vocabulary has "
                 f"{', '.join(ROOM_TYPES[code] for code in self.rooms)} and "
