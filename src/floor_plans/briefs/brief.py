@@ -367,7 +367,7 @@ class Brief:
 
 @contextmanager
 def facts_for_solver() -> Iterator[None]:
-    """Context in which no warning says that a model does not know the facts of a plan."""
+    """Silence the warning that a model does not know the facts of a plan; the solver does."""
     token = SOLVER_HAS_FACTS.set(True)
     try:
         yield

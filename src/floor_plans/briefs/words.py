@@ -154,8 +154,7 @@ def relation_of(node: Node, phrase: str) -> frozenset[int]:
 
 
 def sentences_in(text: str) -> list[str]:
-    """Sentences that "or" joins, such as "Kitchen beside Balcony or no WC beside Kitchen"; the text
-    itself if it is one sentence."""
+    """Split at "or" between sentences, as in "Kitchen beside Balcony or no WC beside Kitchen"."""
     found, begun = list[str](), ""
     for part in re.split(r"\s+or\s+", text):
         begun = f"{begun} or {part}" if begun else part

@@ -129,7 +129,7 @@ def _resplan_plans(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
 
 
 def _shapes_of_resplan(plan: Mapping[str, Any]) -> Shapes:
-    """Shapes of a plan of ResPlan, whose "area" in square metres is that of "inner" in its unit."""
+    """Shapes of a plan of ResPlan: "area" is that of "inner", in square metres."""
     import shapely
 
     inner, area = plan.get("inner"), finite_number(plan.get("area"), "area")

@@ -231,8 +231,9 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of a file or folder, with the location of each, the number of
-    diagrams without boxes, and messages on plans that cannot be read."""
+    """Judgements of the plans of a file or folder, each with its location.
+
+    Diagrams without boxes are counted; plans that cannot be read have messages."""
 
     path: Path
     rules: RuleSet
@@ -355,8 +356,7 @@ def door_graph(plan: FloorPlan) -> RoomGraph:
 
 
 def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
-    """Graph of the related rooms of a plan's diagram, and that of the rooms whose floors are as
-    close as related ones."""
+    """Graphs of the related rooms of a plan's diagram, and of the rooms with close floors."""
     types, gap = dict(enumerate(kinds_of(plan))), threshold_of("metres", None)
     close = [
         (i, j)

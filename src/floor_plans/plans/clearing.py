@@ -35,8 +35,9 @@ class Kept:
 
 @dataclass(frozen=True)
 class Clearing:
-    """Rectangle of ``size`` that doors should leave in rooms of type ``room``: ``deep`` metres in
-    front of each door are no part of it, nor is half a ``wall``."""
+    """Rectangle of ``size`` to keep clear of doors in rooms of type ``room``.
+
+    ``deep``: metres in front of each door that are no part of it; nor is half a ``wall``."""
 
     room: str
     size: tuple[float, float]

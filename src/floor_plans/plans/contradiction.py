@@ -365,8 +365,9 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Map the index of a diagram to a message on the first relation that its boxes contradict, at
-    any gap threshold and from whichever of the two rooms the relation is measured."""
+    """Find in each diagram the first relation that its boxes contradict: messages by index.
+
+    They contradict it at any gap threshold, measured from either room."""
     found: dict[int, str] = {}
     for k, diagram in enumerate(diagrams):
         if diagram.boxes is None:

@@ -328,9 +328,10 @@ def _place_in_walls(
     *,
     at_corner: bool = True,
 ) -> Spot | None:
-    """Find the ends of a door in one of the walls, clear of ``taken`` places, if possible not in
-    front of ``kept``, then at a corner (``at_corner``), then as close to ``near`` as possible; None
-    if it does not fit."""
+    """Find the ends of a door in one of the walls, clear of ``taken`` places; None if none fits.
+
+    Preferred are places not in front of ``kept``, then at a corner (``at_corner``), then close to
+    ``near``."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]

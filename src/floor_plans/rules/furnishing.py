@@ -92,8 +92,9 @@ def check_furniture(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_shapes(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that rooms are at most ``most`` times as long as wide, by kind, and at most the share
-    ``share`` of them lies in parts narrower than ``narrow`` metres.
+    """Check that rooms are at most ``most`` times as long as wide, by kind.
+
+    At most the share ``share`` of a room may lie in parts narrower than ``narrow`` metres.
 
     Of the inner rectangles that are nearly the largest the one with the best ratio counts.
     """
@@ -131,9 +132,10 @@ def check_largest(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that the front door of a plan of ``num_rooms`` or more opens into a room of the kinds
-    ``rooms``, or a living room with at most ``doors`` doors besides, those to balconies and
-    openings apart."""
+    """Check that the front door of a plan of ``num_rooms`` or more opens into a hall.
+
+    A hall is a room of the kinds ``rooms``, or a living room with at most ``doors`` other doors.
+    Doors to balconies and openings do not count."""
     fronts = [door.rooms[0] for door in plan.doors if door.is_front]
     if len(plan.rooms) < parameters["num_rooms"] or not fronts:
         return None
@@ -149,8 +151,10 @@ def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_islands(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that no room of the kinds ``rooms`` has the share ``touched`` of its walls to a room of
-    the kinds ``around`` that passes it in strips narrower than ``narrow`` metres."""
+    """Check that no room of the kinds ``rooms`` stands as an island in one of the kinds ``around``.
+
+    An island has the share ``touched`` of its walls to the room around it, which passes it in
+    strips narrower than ``narrow`` metres."""
     rooms, around = rooms_of(plan, parameters["rooms"]), rooms_of(plan, parameters["around"])
     if not rooms:
         return None

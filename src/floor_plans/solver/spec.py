@@ -204,8 +204,10 @@ def _with_walls(clear: float) -> float:
 
 
 def unfilled_area(outline: Outline, fill: Parameters) -> float:
-    """Most square metres without rooms in an outline that keeps a rule ``fill``, which counts half
-    a wall around rooms as filled: those of a square in a corner, half a wall longer."""
+    """Most square metres without rooms in an outline that keeps a rule ``fill``.
+
+    They are a square in a corner, half a wall longer, since ``fill`` counts half a wall as filled.
+    """
     return (math.sqrt((1 - fill["share"]) * outline.area) + fill["wall"] / 2) ** 2
 
 

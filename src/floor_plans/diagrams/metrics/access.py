@@ -50,9 +50,9 @@ def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
 
 
 def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = SECONDS) -> float:
-    """Least number of rooms and pairs to add or remove, and of types to change, to turn one graph
-    into the other, whatever the numbers of the rooms. An upper bound if ``seconds`` do not
-    suffice."""
+    """Count the least edits from one graph to the other: adding or removing a room or a pair,
+    changing a type. Numbers of rooms do not matter. An upper bound if ``seconds`` do not suffice.
+    """
     # edits that keep the numbers are enough, and often few
     bound = len(wanted.types.items() ^ found.types.items()) + wrong_pairs(wanted, found)
     if not bound:
@@ -68,8 +68,10 @@ def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = SECON
 
 
 def space_syntax(graph: RoomGraph, entrance: int) -> dict[int, dict[str, float | None]]:
-    """``depth`` of each of n nodes from the entrance, ``mean_depth`` of all others from it, and its
-    ``integration`` (Hillier and Hanson, The Social Logic of Space, 1984).
+    """Measure depth and integration of each of n nodes.
+
+    ``depth``: from the entrance. ``mean_depth``: of all other nodes from it. ``integration``:
+    Hillier and Hanson, The Social Logic of Space, 1984.
 
     RA = 2 (MD - 1) / (n - 2) for the mean depth MD; integration is D_n / RA, where
     D_n = 2 (n (log2((n + 2) / 3) - 1) + 1) / ((n - 1) (n - 2)) is the RA of a diamond. A value is
