@@ -91,7 +91,7 @@ def test_a_change_moves_less_than_a_new_plan_with_the_same_areas():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_change_is_small_under_the_rules_too_and_breaks_none(number):
     """A larger room, and a wall moved by .3 m: plans with all wishes lie near, and are not looked
     for far away."""

@@ -276,7 +276,7 @@ def test_a_crafted_link_is_refused_in_a_sentence(page, rooms, relations, brief):
 
 def test_a_link_of_words_that_the_model_has_not_works(page):
     page.driver.get_log("browser")
-    brief = {"counts": [{"type": "Cinema", "how": "exactly", "number": 1}], "more": 1}
+    brief = {"counts": [{"type": "Cinema", "how": "exactly", "number": 1}], "other": 1}
     page.open(link([["Cinema", 1, 0, 0, 0], [0, 0, 90, 0, 1]], [[0, 1, 12, 1]], brief))
     page.find("complete").click()
     page.wait(lambda: "Cinema" in page.said)
