@@ -76,7 +76,7 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     other. Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed
     or rules broken, other areas are tried, and the plan with the fewest shortfalls is returned. A
     buildable diagram has a plan at least in a free outline: at worst the boxes of ``find_boxes``,
-    of any size. ``stop_asked``: once it returns True, no further variant is searched.
+    of any size. ``stop_asked``: once it returns True and a plan is found, no further is searched.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
@@ -86,7 +86,7 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     # try target areas until nothing can improve
     decided, best = True, None
     for areas in (job.spec.areas, *job.other_areas):
-        if best is not None and not best.may_improve:
+        if best is not None and (not best.may_improve or stop_asked()):
             break
         spec = replace(job.spec, areas=areas)
         ruled_out, found = _search_plans(job, spec, best, stop_asked)
@@ -251,7 +251,7 @@ def _search_plans(
         # without a plan a hall does not help either
         if best is None and not has_hall:
             break
-        if best is not None and not best.rank[0]:
+        if best is not None and (not best.rank[0] or stop_asked()):
             break
     return ruled_out, best
 
