@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/discrete-diffusion train experiment=demo hydra.run.dir=$(DEMO) overwrite=true
 	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 trajectory=6 out=$(DEMO)/animation
-	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=6 num_rooms=7 livable=true realise=true out=$(DEMO)/plans
+	$(BIN)/discrete-diffusion sample checkpoint=$(DEMO) num_samples=4 num_rooms=7 livable=true realise=true out=$(DEMO)/plans
 	@echo
 	@echo "Sampled diagrams: $(DEMO)/samples.png, coming out of the noise: $(DEMO)/animation/trajectory.gif,"
 	@echo "floor plans that keep rules of living: $(DEMO)/plans/floor_plans.svg, numbers: $(DEMO)/metrics.json"
