@@ -1,16 +1,10 @@
-"""Briefs read from YAML, JSON and Python objects, and from OAS-Programs.
-
-An OAS-Program (Open Architecture Standards, Autodesk) is a room programme in JSON:
-
-{"oas_program": "1.0.0", "rooms": [{"id", "usage", "desired_area_m2": {"min", "max"} or a number,
-"adjacency": {"must_touch", "should_touch", "avoid_touch", "must_connect_via"}, ...}], ...}
-"""
+"""Briefs read from YAML, JSON and Python objects."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -35,6 +29,7 @@ from floor_plans.briefs.brief import (
     are_within,
     names_in,
 )
+from floor_plans.briefs.oas_programs import brief_of_program
 from floor_plans.briefs.words import (
     QUANTITIES,
     area_of,
@@ -56,11 +51,7 @@ from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
 
-_LABELS = ("oas_program", "plan_id", "title", "description")  # keys that request nothing
-
 _WEIGHT = 10.0  # default weight of a sentence in ``should``
-
-_TOUCHING = {"must_touch": Quantity.SOME, "avoid_touch": Quantity.NO}
 
 
 def read_brief(path: str | os.PathLike[str]) -> Brief:
@@ -95,7 +86,7 @@ def _brief(root: Node) -> Brief:
     rooms = root.value["rooms"].value if "rooms" in root.value else ()
     is_list = isinstance(rooms, tuple) and bool(rooms) and isinstance(rooms[0].value, dict)
     if "oas_program" in root.value or is_list:
-        return _brief_of_program(root)
+        return brief_of_program(root)
     return _Reading().brief(root)
 
 
@@ -373,128 +364,3 @@ def _flag(node: Node) -> bool:
     if not isinstance(node.value, bool):
         raise node.error(f"expected true or false, got {node.shown}")
     return node.value
-
-
-def _brief_of_program(root: Node) -> Brief:
-    """Build the brief of an OAS-Program: exactly its rooms, named by id, of the kind of ``usage``.
-
-    ``must_touch`` and ``avoid_touch`` become relations, to ids or to usages ("kitchen"). A usage
-    that joins several rooms, such as "living_kitchen", allows each of them. Requests that a
-    diagram cannot express, such as areas, are listed in ``Brief.left_out``.
-
-    Raises ``BriefError`` naming line and key of a mistake.
-    """
-    if "rooms" not in root.value:
-        raise root.error("an OAS-Program without 'rooms', a list")
-    left_out = [node.text for key, node in root.value.items() if key not in ("rooms", *_LABELS)]
-    # rooms first, since relations name them by id
-    rooms = root.value["rooms"].items("a list of rooms")
-    by_name, kinds, sources = dict[str, Node](), dict[str, Kind](), dict[str, Source]()
-    for room in rooms:
-        usage = room.entries("a room with an id and a usage").get("usage")
-        if usage is None or not isinstance(usage.value, str):
-            got = "nothing" if usage is None else usage.shown
-            raise room.error(f"expected a usage, such as 'bedroom', got {got}")
-        name = _id_of_room(room, usage.value, kinds)
-        kinds[name], by_name[name] = _kind_of_usage(usage, usage.value), room
-        sources[f"named.{name}"] = Source(usage.key, f"{name}: {usage.value}", usage.line)
-    # both rooms of a pair may state the same relation; it is kept once
-    relations: dict[RelationRule, None] = {}
-    for name, room in by_name.items():
-        for found in _rules(name, room, kinds):
-            if isinstance(found, str):
-                left_out.append(found)
-            elif not isinstance(found.object, str):
-                relations.setdefault(found)
-            else:
-                # touching has no direction
-                ends = (found.object, found.relations, found.subject)
-                if RelationRule(found.quantity, *ends) not in relations:
-                    relations.setdefault(found)
-    head = root.value["rooms"]
-    return Brief(
-        num_rooms=Numbers(len(rooms), len(rooms)),
-        relations=tuple(relations),
-        named=kinds,
-        sources=sources | {"num_rooms": Source("rooms", f"{len(rooms)} rooms", head.line)},
-        left_out=tuple(left_out),
-    )
-
-
-def _id_of_room(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
-    """Id of a room; without an id, its usage with a number."""
-    if "id" not in room.value:
-        names = (f"{usage} {k}" for k in range(1, len(taken) + 2))
-        return next(name for name in names if name not in taken)
-    node = room.value["id"]
-    if not isinstance(node.value, str) or not node.value:
-        raise node.error(f"expected text, got {node.shown}")
-    if node.value in taken:
-        raise node.error(f"two rooms have the id {node.value!r}; ids are different")
-    return node.value
-
-
-def _kind_of_usage(node: Node, usage: str) -> Kind:
-    """Kind of rooms for a usage such as "kitchen"; a joined usage allows each of its kinds."""
-    groups = built_in_groups()
-    if found := kind_named(usage, groups):
-        return found
-    parts = [kind_named(part, groups) for part in re.split(r"[\W_]+", usage) if part != "and"]
-    several = [kind for kind in parts if kind is not None]
-    if len(several) == len(parts) > 1:
-        return union_of_kinds(several)
-    return kind_of(node, usage, groups)
-
-
-def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Yield the rules of one room, and other requests as text: ``NAME: text``."""
-    # "avoid" and "adjacency" become rules, other keys are left out
-    for key, node in room.value.items():
-        if key in ("id", "usage"):
-            continue
-        if key == "avoid":
-            yield from _avoided(name, node, kinds)
-        elif key != "adjacency":
-            yield f"{name}: {node.text}"
-        else:
-            for what, others in node.entries("lists of rooms, such as must_touch").items():
-                if what not in _TOUCHING:
-                    yield f"{name}: {others.text}"
-                    continue
-                for other in _listed(others):
-                    target = _end(other, kinds)
-                    if target == name:
-                        raise other.error(f"{name} twice; a room does not touch itself")
-                    source = Source(other.key, f"{name} {what} {other.words}", other.line)
-                    yield RelationRule(_TOUCHING[what], name, ANY_RELATION, target, source)
-
-
-def _listed(node: Node) -> tuple[Node, ...]:
-    """Entries of a list; a node that is not a list counts as one entry."""
-    if node.value == ():
-        return ()
-    return (node,) if isinstance(node.value, str) else node.items("a list of ids of rooms")
-
-
-def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Yield a rule for each room that ``avoid`` lists; yield other words as text."""
-    for other in _listed(node):
-        known = isinstance(other.value, str) and (
-            other.value in kinds or kind_named(other.value, built_in_groups())
-        )
-        if known and other.value != name:
-            source = Source(other.key, f"{name} avoid {other.words}", other.line)
-            yield RelationRule(Quantity.NO, name, ANY_RELATION, _end(other, kinds), source)
-        else:
-            yield f"{name}: avoid {other.words}"
-
-
-def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
-    """Subject or object of a rule: the name of a room by its id, or the kind of a usage."""
-    if not isinstance(node.value, str):
-        raise node.error(f"expected the id of a room, got {node.shown}")
-    if node.value in kinds:
-        return node.value
-    if found := kind_named(node.value, built_in_groups()):
-        return found
-    raise node.error(unknown_name("room", node.value, kinds))
