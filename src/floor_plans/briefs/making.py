@@ -17,7 +17,7 @@ from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.realise_file import checked_files, request_of
-from floor_plans.drawings.realised_files import summary
+from floor_plans.drawings.realised_files import WITHHELD, PlanFiles, summary
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.finding import HALL, Parameters
@@ -275,10 +275,11 @@ def _rule_counts(broken: Iterable[Sequence[str]]) -> str:
 def run_make(options: argparse.Namespace) -> None:
     """Sample diagrams, find a plan of each until a signal ends the search, write the best.
 
-    Raises ``ValueError`` for wrong options, and if no plan is left.
+    Plans that ``strict`` withholds are written into a folder of their own. Raises ``ValueError``
+    for wrong options, and if no plan is left.
     """
     # check options before sampling
-    files, threads = checked_files(options, {"brief": options.brief})
+    files, threads = checked_files(options, {"brief": options.brief}, also=(WITHHELD,))
     request, began = with_brief(request_of(options), options.brief), time.perf_counter()
     strict = options.strict == "true"
     draw = partial(
@@ -306,26 +307,30 @@ def run_make(options: argparse.Namespace) -> None:
         stopped = signals.received
         if stopped is not None and not made:
             raise Stop(stopped, where=signals.where)
-    # keep and write the best
-    best = best_plans(made, options.num, strict)
-    broken = [each.broken for each in made if each.broken]
-    if not best:
-        why = no_plan_reason(len(tried), broken)
-        raise ValueError(
-            why
-            + "; raise candidates, or request less" * (stopped is None)
-            + "; strict=false writes them too" * bool(broken)
-        )
-    numbers = files.write_found(
-        [each.job for each in best], [each.found for each in best], began=began
-    )
-    diagrams_tried = counted(len(tried), "different diagram")
-    print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}, best first")
-    if strict and broken:
+
+    def write(files: PlanFiles, plans: Sequence[MadePlan]) -> str:
+        found = [each.found for each in plans]
+        numbers = files.write_found([each.job for each in plans], found, began=began)
+        return summary(numbers, files)
+
+    # write the best, and in a folder of their own the plans that break rules
+    if best := best_plans(made, options.num, strict):
+        said = write(files, best)
+        print(f"the best {counted(len(best), 'plan')} of ", end="")
+        print(f"{counted(len(tried), 'different diagram')}, best first\n{said}")
+    broken = [each for each in made if each.broken] if strict else []
+    apart = replace(files, folder=files.folder / WITHHELD, formats=())
+    if broken:
+        write(apart, best_plans(broken, len(broken), strict=False))
         print(
-            f"{counted(len(broken), 'plan')} withheld, for broken rules: {_rule_counts(broken)}; "
+            f"{counted(len(broken), 'plan')} withheld, for broken rules: "
+            f"{_rule_counts(each.broken for each in broken)}; {apart.folder} has them; "
             "strict=false ranks them too"
         )
-    print(summary(numbers, files))
+    elif apart.folder.is_dir():
+        print(f"left as it was, of earlier plans: {apart.folder}")
     if stopped is not None:
         raise SystemExit(128 + stopped)
+    if not best:
+        why = no_plan_reason(len(tried), [each.broken for each in broken])
+        raise ValueError(f"{why}; raise candidates, or request less")

@@ -93,7 +93,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         "--strict",
         choices=("true", "false"),
         default="true",
-        help="true: plans that break a rule are withheld and counted; false: they are ranked too "
+        help="true: plans that break a rule are written into withheld/; false: they are ranked too "
         "(default: %(default)s)",
     )
     _plan_options(parser)

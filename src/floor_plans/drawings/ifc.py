@@ -15,6 +15,7 @@ from floor_plans.drawings.drawn_plan import flip_point, flip_y
 from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.finding import kinds_of
 from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class _Building:
         if not parts:
             return None
         height, area = self.style.storey, sum(part.area for part in parts)
-        outside = self.plan.diagram.room_names[room] == "Balcony"
+        kind = kinds_of(self.plan)[room]
         space = self._element(
             "IfcSpace",
             f"{room + 1}",
@@ -265,7 +266,8 @@ class _Building:
             height,
             LongName=names_of_rooms(self.plan, self.style.language)[room],
             CompositionType="ELEMENT",
-            PredefinedType="EXTERNAL" if outside else "INTERNAL",
+            ObjectType=kind,
+            PredefinedType="EXTERNAL" if kind == "Balcony" else "INTERNAL",
         )
         # gross quantities include half the walls
         quantities = {

@@ -93,11 +93,11 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 
 
 def checked_files(
-    options: argparse.Namespace, read: Mapping[str, str | None]
+    options: argparse.Namespace, read: Mapping[str, str | None], *, also: Sequence[str] = ()
 ) -> tuple[PlanFiles, int]:
     """Check the options; return the files to write and the number of threads. ``read``: files that
-    the command reads, by option. Raises ``ValueError`` for wrong options and files that would be
-    overwritten."""
+    the command reads, by option; ``also``: further names that it writes. Raises ``ValueError`` for
+    wrong options and files that would be overwritten."""
     words = options.formats.strip("[]").replace(" ", "").split(",")
     formats = tuple(dict.fromkeys(word for word in words if word))
     for name in formats:
@@ -126,7 +126,7 @@ def checked_files(
     files = PlanFiles(Path(options.out), options.picture, formats, style)
     for option, file in read.items():
         refuse_overwriting(files.folder, files.names, option, [file])
-    there = [name for name in files.names if (files.folder / name).exists()]
+    there = [name for name in (*files.names, *also) if (files.folder / name).exists()]
     if there and not options.overwrite:
         raise ValueError(
             f"out={files.folder} holds an earlier {', '.join(there)}; give overwrite=true to "

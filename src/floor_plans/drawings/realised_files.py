@@ -85,8 +85,9 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
 
 logger = logging.getLogger(__name__)
 
-PLANS, NUMBERS = "plans.jsonl", "plans.json"
-"""Names of the file with a plan in each line, and of the file with numbers on all plans."""
+PLANS, NUMBERS, WITHHELD = "plans.jsonl", "plans.json", "withheld"
+"""Names of the file with a plan in each line, of the file with numbers on all plans, and of the
+folder of plans that ``plans make`` withholds."""
 
 _MOST_EXPLAINED = 3  # plans for which the command explains why they break rules
 

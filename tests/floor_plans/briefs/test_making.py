@@ -198,8 +198,8 @@ def command(tmp_path, monkeypatch):
     return run
 
 
-def lines() -> list[dict]:
-    return [json.loads(line) for line in Path("made/plans.jsonl").read_text().splitlines()]
+def lines(folder: str = "made") -> list[dict]:
+    return [json.loads(line) for line in Path(f"{folder}/plans.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.slow
@@ -262,16 +262,37 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
     said = capsys.readouterr().out
     assert "the best 1 plan of 2 different diagrams, best first" in said
     assert "1 plan withheld, for broken rules: access by 1" in said
-    assert "; strict=false ranks them too" in said
+    assert "made/withheld has them; strict=false ranks them too" in said
+    (withheld,) = lines("made/withheld")
+    assert [each["rule"] for each in withheld["given_up"]] == ["access"]
+    with pytest.raises(SystemExit):
+        command("num=2", *words, **of)
+    assert "plans.json, withheld; give overwrite=true" in capsys.readouterr().err
     command("num=2", *words, "strict=false", "overwrite=true", **of)
     assert len(lines()) == 2
-    assert "withheld" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "left as it was, of earlier plans: made/withheld" in said
+    assert "withheld," not in said
     with pytest.raises(SystemExit):
         command("num=1", *words, "out=none", of=(BEHIND,))
-    said = capsys.readouterr().err
-    assert "access by 1" in said
-    assert "strict=false" in said
-    assert not Path("none").exists()
+    assert "1 plan found, and each breaks a rule: access by 1; raise" in capsys.readouterr().err
+    assert len(lines("none/withheld")) == 1
+    assert [path.name for path in Path("none").iterdir()] == ["withheld"]
+
+
+@pytest.mark.slow
+def test_a_signal_with_plans_that_break_rules_alone_writes_them(command, monkeypatch, capsys):
+    def interrupted(job, **options):
+        found = realise(job, **options)
+        signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(realising, "realise", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        command("num=1", "rules=default", "hall=never", "threads=1", of=(BEHIND,))
+    assert stop.value.code == 128 + signal.SIGINT
+    assert "1 plan withheld, for broken rules: access by 1" in capsys.readouterr().out
+    assert len(lines("made/withheld")) == 1
 
 
 @pytest.mark.slow

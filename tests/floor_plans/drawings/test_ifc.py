@@ -197,6 +197,7 @@ def test_rooms_have_names_in_a_language(tmp_path):
     for language, found in named.items():
         for space in written(tmp_path, plan, language=language).by_type("IfcSpace"):
             found[plan.diagram.room_names[int(space.Name) - 1]] = space.LongName
+            assert space.ObjectType == plan.diagram.room_names[int(space.Name) - 1]
     assert named["en"]["LivingRoom"] == "Living room"
     assert named["de"]["LivingRoom"] == "Wohnzimmer"
     assert named["de"]["Wall-in"] == "Schrankraum"
