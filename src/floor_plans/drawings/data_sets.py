@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from floor_plans.diagrams.files.records import Plan, Record
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.drawn_plan import Drawing, check_installed, rooms_of_labels, scale_shape
 from floor_plans.drawings.polygon_files import checked_shape, shape_of_text
+from floor_plans.plans.libraries import shapely
 
 _LONGEST = 2**31 - 1  # characters of a polygon as text, the most that every platform takes
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
 
 _MSD_COLUMNS = {"apartment_id", "floor_id", "entity_type", "roomtype", "geom"}
 _RESPLAN_ROOMS = ("living", "bedroom", "kitchen", "bathroom", "balcony", "storage")
@@ -42,7 +40,8 @@ _DAMAGED = (
 )
 """Exceptions that a damaged pickle raises."""
 
-Shapes = Iterable[tuple[str, str, "BaseGeometry"]]  # name, place in errors, and shape, y downwards
+Shapes = Iterable[tuple[str, str, "shapely.Geometry"]]
+"""Name, place in errors, and shape with y downwards."""
 
 
 def data_set_records(path: Path, max_nodes: int, gap: float) -> list[Record[Plan]] | None:
@@ -130,8 +129,6 @@ def _resplan_plans(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
 
 def _shapes_of_resplan(plan: Mapping[str, Any]) -> Shapes:
     """Shapes of a plan of ResPlan: "area" is that of "inner", in square metres."""
-    import shapely
-
     inner, area = plan.get("inner"), finite_number(plan.get("area"), "area")
     if not isinstance(inner, shapely.Geometry) or not inner.area > 0 or area <= 0:
         raise DiagramError("inner", 'expected a polygon, and its square metres as "area"')
@@ -170,8 +167,6 @@ class _Unpickler(pickle.Unpickler):
 
 def _shape_of_bytes(content: object, *more: object) -> Any:
     """Shape of well-known binary; None for anything else."""
-    import shapely
-
     with suppress(shapely.GEOSException, TypeError):
         return shapely.from_wkb(content) if isinstance(content, bytes) else None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -21,10 +21,8 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys
 from floor_plans.diagrams.vocabulary import INVERSE
 from floor_plans.plans.floor_plan import TOLERANCE, Box, FloorPlan
+from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import HALL, kinds_of
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
 
 LANGUAGES = ("en", "de")
 
@@ -95,11 +93,11 @@ class DrawnRoom:
     """
 
     room: int
-    floor: BaseGeometry
+    floor: shapely.Geometry
     number: int
     among: tuple[int, ...] = ()
 
-    def moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> DrawnRoom:
+    def moved(self, move: Callable[[shapely.Geometry], shapely.Geometry]) -> DrawnRoom:
         return replace(self, floor=move(self.floor))
 
     @property
@@ -114,7 +112,7 @@ class DrawnDoor:
     ``rooms``: numbers of ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not state them.
     ``is_front``: a front door whose room is not stated."""
 
-    shape: BaseGeometry
+    shape: shapely.Geometry
     rooms: tuple[int, int] | None = None
     is_front: bool = False
 
@@ -203,11 +201,9 @@ SPECK, _ROUNDING = 1e-4, 1e-6
 """Areas up to this count as zero, square metres; coordinates closer than twice this are equal."""
 
 
-def wall_pieces(walls: BaseGeometry) -> list[Any]:
+def wall_pieces(walls: shapely.Geometry) -> list[Any]:
     """Split walls into rectangles parallel to the axes, the largest first, and the rest of slanted
     walls."""
-    import shapely
-
     # a grid through all corners; nearly equal coordinates are one
     xs, ys = (
         ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING]
@@ -256,17 +252,17 @@ _LEAST_SIDE = 0.2  # metres of a wall whose direction may be that of the plan
 _DIGITS = 6  # decimals, in metres, of a plan that was rotated
 
 
-def is_same(floor: BaseGeometry, other: BaseGeometry) -> bool:
+def is_same(floor: shapely.Geometry, other: shapely.Geometry) -> bool:
     """Return True if two shapes differ by at most a strip of ``TOLERANCE`` along their sides."""
     return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
 
 
 def drawn_floors(
-    floors: Sequence[BaseGeometry | None],
-    boxes: Sequence[BaseGeometry],
-    left: Sequence[BaseGeometry],
+    floors: Sequence[shapely.Geometry | None],
+    boxes: Sequence[shapely.Geometry],
+    left: Sequence[shapely.Geometry],
     shared: Collection[int] = (),
-) -> tuple[BaseGeometry | None, ...]:
+) -> tuple[shapely.Geometry | None, ...]:
     """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
 
     ``left``: each box less the smaller boxes. ``shared``: rooms drawn over other rooms, whose floor
@@ -283,14 +279,12 @@ def drawn_floors(
     return tuple(own)
 
 
-def angle_of(floors: Sequence[BaseGeometry]) -> float:
+def angle_of(floors: Sequence[shapely.Geometry]) -> float:
     """Angle by which a whole plan is rotated, in degrees, above -45 and at most 45.
 
     Candidates are the directions of all walls and of the smallest rectangle around all floors. The
     best one minimises the total area of the boxes of the rooms; 0 if that hardly saves any area.
     """
-    import shapely
-
     # candidates: directions of the smallest rectangle and of long walls
     whole = shapely.union_all(floors)
     around = shapely.minimum_rotated_rectangle(whole)
@@ -320,11 +314,9 @@ def _direction(start: Sequence[float], end: Sequence[float]) -> float:
     return round(angle if angle <= 45 else angle - 90, _DIGITS)
 
 
-def unrotate(floors: Sequence[BaseGeometry], angle: float) -> Callable[[BaseGeometry], Any]:
+def unrotate(floors: Sequence[shapely.Geometry], angle: float) -> Callable[[shapely.Geometry], Any]:
     """Return a function that rotates shapes by ``-angle`` degrees, with the upper left corner of
     the floors at (0, 0)."""
-    import shapely
-
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     turn = ((cos, -sin), (sin, cos))
     corner = (shapely.get_coordinates(floors) @ turn).min(axis=0)

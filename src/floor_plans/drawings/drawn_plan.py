@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,7 @@ from floor_plans.drawings.drawn_parts import (
     unrotate,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
+from floor_plans.plans.libraries import shapely
 
 MOVED = "relations of moved rooms"
 """Note on stated relations that no longer hold, because rooms have moved."""
@@ -106,13 +104,11 @@ class Drawing:
         moved = self._moved(lambda shape: scale_shape(shape, drawn.metres))
         return replace(moved, drawn=drawn)
 
-    def _moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> Drawing:
+    def _moved(self, move: Callable[[shapely.Geometry], shapely.Geometry]) -> Drawing:
         """Apply ``move`` to the shapes of rooms, doors and boundary."""
-        from shapely import Polygon
-
         boundary = self.boundary
         if boundary is not None:
-            boundary = corners_of(move(Polygon(boundary)))
+            boundary = corners_of(move(shapely.Polygon(boundary)))
         return replace(
             self,
             rooms=tuple(room.moved(move) for room in self.rooms),
@@ -142,7 +138,7 @@ class Drawing:
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)
-        drawn: list[BaseGeometry | None] = [room.floor for room in self.rooms]
+        drawn: list[shapely.Geometry | None] = [room.floor for room in self.rooms]
         shared = _shared_floors([room.floor for room in self.rooms])
         if embedded is not None:
             for k, number in unmoved.items():
@@ -213,7 +209,7 @@ class Drawing:
 
 
 def rooms_of_labels(
-    labels: Sequence[object], floors: Sequence[BaseGeometry], places: Sequence[str]
+    labels: Sequence[object], floors: Sequence[shapely.Geometry], places: Sequence[str]
 ) -> list[int]:
     """Codes of room names; the largest of numbered bedrooms is the MasterRoom. ``places``: names of
     the rooms in errors."""
@@ -251,21 +247,17 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
         yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
 
 
-def far_groups(floors: Sequence[BaseGeometry]) -> list[list[int]]:
+def far_groups(floors: Sequence[shapely.Geometry]) -> list[list[int]]:
     """Numbers of the rooms in each group of several that is far from all others, the largest
     first."""
-    import shapely
-
     # rooms closer than ``_FAR`` form one part
     around = shapely.union_all(shapely.buffer(floors, _FAR / 2))
     parts = [np.flatnonzero(part.intersects(floors)) for part in shapely.get_parts(around)]
     return sorted((part.tolist() for part in parts if len(part) > 1), key=len, reverse=True)
 
 
-def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
+def _shared_floors(floors: Sequence[shapely.Geometry]) -> dict[tuple[int, int], float]:
     """Square metres that pairs of rooms share, except pairs with one room inside the other."""
-    import shapely
-
     found = {}
     # a room within another is cut out of it
     for i, j in shapely.STRtree(floors).query(floors, predicate="intersects").T.tolist():
@@ -277,22 +269,18 @@ def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], floa
     return dict(sorted(found.items()))
 
 
-def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
+def left_of_boxes(plan: FloorPlan) -> list[shapely.Geometry]:
     """Part of each room's box outside the rooms within it, for a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 
-def scale_shape(shape: BaseGeometry, scale: float) -> BaseGeometry:
+def scale_shape(shape: shapely.Geometry, scale: float) -> shapely.Geometry:
     """Scale a shape about (0, 0)."""
-    import shapely
-
     return shape if scale == 1 else shapely.transform(shape, lambda corners: corners * scale)
 
 
-def flip_y(shape: BaseGeometry) -> BaseGeometry:
+def flip_y(shape: shapely.Geometry) -> shapely.Geometry:
     """Mirror a shape, so that y is upwards instead of downwards, or the reverse."""
-    import shapely
-
     return shapely.transform(shape, lambda corners: corners * (1, -1) + 0.0)  # no -0.0
 
 
@@ -301,13 +289,13 @@ def flip_point(point: Point) -> Point:
     return point[0], 0.0 - point[1]  # no -0.0
 
 
-def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
+def drawn_floor(plan: FloorPlan, room: int) -> shapely.Geometry:
     """Floor of a room; its box if rooms inside it cover all of the floor."""
     floor = plan.rooms[room]
     return plan.boxes[room] if floor.is_empty else floor
 
 
-def check_boundary(shape: BaseGeometry, where: str) -> BaseGeometry:
+def check_boundary(shape: shapely.Geometry, where: str) -> shapely.Geometry:
     """Return the polygon of a boundary. Raises ``DiagramError`` if it has holes."""
     if num := len(shape.interiors):
         holes = "a hole" if num == 1 else f"{num} holes"
@@ -316,7 +304,7 @@ def check_boundary(shape: BaseGeometry, where: str) -> BaseGeometry:
 
 
 def largest_boundary(
-    shapes: Sequence[BaseGeometry],
+    shapes: Sequence[shapely.Geometry],
 ) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
     """Return the corners of the largest polygon, None without any, and a name for each other
     polygon."""
@@ -326,6 +314,6 @@ def largest_boundary(
     return corners_of(largest), (OTHER_BOUNDARIES,) * (len(shapes) - 1)
 
 
-def corners_of(shape: BaseGeometry) -> tuple[Point, ...]:
+def corners_of(shape: shapely.Geometry) -> tuple[Point, ...]:
     """Corners of a polygon's exterior, without repeating the first."""
     return tuple((x, y) for x, y in shape.exterior.coords[:-1])

@@ -6,16 +6,14 @@ import io
 import json
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawingStyle, embedded_json, names_of_rooms
 from floor_plans.drawings.drawn_plan import drawn_floor, flip_point, flip_y
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.libraries import ezdxf, shapely
 from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
 
 LAYERS = {
     "OUTLINE": (8, "A-FLOR-OTLN"),
@@ -118,7 +116,6 @@ class _Sheet:
     """Drawing that a plan is put on, part by part."""
 
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
-        import ezdxf
         from ezdxf import units
 
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
@@ -146,7 +143,7 @@ class _Sheet:
         """Name of a layer in the chosen set."""
         return LAYERS[name][1] if self.style.layers == "aia" else name
 
-    def ring(self, layer: str, ring: BaseGeometry, *about: Any) -> None:
+    def ring(self, layer: str, ring: shapely.Geometry, *about: Any) -> None:
         """Add a closed polyline. ``about``: tag of its meaning, and number of its room."""
         line = self.space.add_lwpolyline(
             list(ring.coords)[:-1], close=True, dxfattribs={"layer": self.layer(layer)}
@@ -155,10 +152,8 @@ class _Sheet:
             kind, number = about
             line.set_xdata(APP, [(1000, kind), (1071, number)])
 
-    def polygons(self, layer: str, shape: BaseGeometry, *, number: int | None = None) -> None:
+    def polygons(self, layer: str, shape: shapely.Geometry, *, number: int | None = None) -> None:
         """Add the rings of polygons. ``number``: the room whose floor they are."""
-        import shapely
-
         for part in shapely.get_parts(flip_y(shape)):
             for kind, rings in ((FLOOR, [part.exterior]), (HOLE, part.interiors)):
                 for ring in rings:
@@ -166,7 +161,6 @@ class _Sheet:
 
     def room(self, number: int) -> None:
         """Add a floor with its holes, and the label on it, as large as fits."""
-        import shapely
         from ezdxf.enums import MTextEntityAlignment
 
         floor = drawn_floor(self.plan, number)
@@ -201,8 +195,6 @@ class _Sheet:
     def doors(self) -> None:
         """Add the opening of each door as a line in the middle of the wall, then leaves, arcs and
         panes."""
-        from shapely import Polygon
-
         on_layer = {"layer": self.layer("DOORS")}
         for door in self.plan.doors:
             start, end = flip_point(door.start), flip_point(door.end)
@@ -218,7 +210,7 @@ class _Sheet:
             turned = {"rotation": math.degrees(math.atan2(y, x))}
             self.space.add_blockref(_SWUNG, hinge, dxfattribs=on_layer | scale | turned)
         for pane in self.shapes.panes:
-            self.polygons("DOORS", Polygon(pane))
+            self.polygons("DOORS", shapely.Polygon(pane))
 
     def windows(self) -> None:
         """Add the break in the wall with a line along either face, and the glass in the middle."""

@@ -30,12 +30,12 @@ from floor_plans.drawings.drawn_plan import (
 )
 from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE, LABEL, PLAIN_LAYERS
 from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.libraries import ezdxf, shapely
 from floor_plans.plans.outline import LONGEST
 
 if TYPE_CHECKING:
     from ezdxf.document import Drawing as Document
     from ezdxf.path import Path
-    from shapely.geometry.base import BaseGeometry
 
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
 """Names of what is left out: lines on ROOMS that are not closed, outlines drawn twice, and open
@@ -167,7 +167,7 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
 
 def _closed_polylines(
     entities: Iterable[Any], refused: list[DiagramError]
-) -> Iterator[BaseGeometry]:
+) -> Iterator[shapely.Geometry]:
     """Yield the closed polylines; errors of invalid polylines are added to ``refused``."""
     for each in entities:
         try:
@@ -206,15 +206,13 @@ def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
 
 def _read_floors(
     entities: Iterable[Any], scale: float, left_out: list[str]
-) -> dict[int, BaseGeometry]:
+) -> dict[int, shapely.Geometry]:
     """Read floors in metres by number. Names of open or repeated polylines are added to
     ``left_out``. Raises ``DiagramError`` for several storeys."""
-    import shapely
-
-    parts: dict[int, list[BaseGeometry]] = {}
-    holes: dict[int, list[BaseGeometry]] = {}
-    own: list[BaseGeometry] = []
-    others: dict[tuple[float, ...], list[BaseGeometry]] = {}  # by their bounds
+    parts: dict[int, list[shapely.Geometry]] = {}
+    holes: dict[int, list[shapely.Geometry]] = {}
+    own: list[shapely.Geometry] = []
+    others: dict[tuple[float, ...], list[shapely.Geometry]] = {}  # by their bounds
     for entity in entities:
         if (ring := ring_of(entity)) is None:
             left_out.append(LINES)
@@ -247,13 +245,11 @@ def _read_floors(
 
 def _read_doors(entities: Iterable[Any], scale: float) -> Iterable[DrawnDoor]:
     """Doors: the lines on their layer, with the rooms of their tags."""
-    from shapely import LineString
-
     for entity in entities:
         if entity.dxftype() != "LINE":
             continue
         ends = [(end.x, end.y) for end in (entity.dxf.start, entity.dxf.end)]
-        line = flip_y(scale_shape(LineString(ends), scale))
+        line = flip_y(scale_shape(shapely.LineString(ends), scale))
         words, numbers = _read_tags(entity)
         is_tagged = words[:1] == [DOOR] and len(numbers) == 2
         yield DrawnDoor(line, (numbers[0], numbers[1]) if is_tagged else None)
@@ -274,7 +270,6 @@ def _read_document(content: bytes) -> Document:
 
     ``ezdxf.recover`` is not used, since it would read 5.9 for a damaged "5.9]625".
     """
-    import ezdxf
     from ezdxf.filemanagement import dxf_stream_info
 
     try:
@@ -339,8 +334,6 @@ def _open_blocks(entities: Iterable[Any], above: str, depth: int) -> Iterator[tu
 
 def _entities_of_block(insert: Any) -> Iterator[Any]:
     """Lines and texts of an inserted block. Raises ``DiagramError`` for a damaged one."""
-    import ezdxf
-
     try:
         yield from insert.virtual_entities()
     except (ezdxf.DXFError, *_UNREADABLE) as error:
@@ -358,11 +351,10 @@ _MOST_CORNERS = 10_000  # of a polyline, including the corners of chords
 _FARTHEST = 1e12  # largest coordinate in units of the drawing; beyond it areas lose precision
 
 
-def ring_of(entity: Any) -> BaseGeometry | None:
+def ring_of(entity: Any) -> shapely.Geometry | None:
     """Return a closed polyline as a polygon, with arcs as chords; None for other entities. Raises
     ``DiagramError`` if it crosses itself, has too many corners, or is too far from 0, 0."""
     from ezdxf.path import make_path
-    from shapely import Polygon
 
     # meshes are polylines too, but not outlines
     is_mesh = entity.dxftype() == "POLYLINE" and not (
@@ -379,7 +371,7 @@ def ring_of(entity: Any) -> BaseGeometry | None:
     corners = _corners_of_polyline(path, where)
     if len(corners) < 4 or not (entity.is_closed or path.is_closed):
         return None
-    ring = Polygon(corners)
+    ring = shapely.Polygon(corners)
     if not ring.is_valid:
         raise DiagramError(_place_of(ring.envelope), "its outline crosses itself")
     return ring
@@ -412,7 +404,7 @@ def _corners_of_polyline(path: Path, where: str) -> list[Point]:
     return corners
 
 
-def _place_of(floor: BaseGeometry) -> str:
+def _place_of(floor: shapely.Geometry) -> str:
     """Name of a room in errors: ``the room at (3.1, 4.2)``."""
     at = floor.representative_point()
     return f"the room at ({at.x:.1f}, {at.y:.1f})"
@@ -435,11 +427,9 @@ def _read_tags(entity: Any) -> tuple[list[str], list[int]]:
 
 
 def _names_of_floors(
-    entities: Iterable[Any], floors: Mapping[int, BaseGeometry], scale: float, names: OwnNames
+    entities: Iterable[Any], floors: Mapping[int, shapely.Geometry], scale: float, names: OwnNames
 ) -> tuple[dict[int, str], list[Note]]:
     """Names of rooms by number, tagged or on the floor, and notes on rooms with several names."""
-    from shapely import Point
-
     noted: dict[int, str] = {}
     lines: dict[int, list[str]] = {}
     for entity in entities:
@@ -457,7 +447,7 @@ def _names_of_floors(
         # other texts belong to the smallest floor around them
         if entity.dxftype() != "MTEXT":  # an MTEXT is in world coordinates
             place = entity.ocs().to_wcs(place)
-        at = Point(place.x * scale, place.y * scale)
+        at = shapely.Point(place.x * scale, place.y * scale)
         inside = [number for number, floor in floors.items() if floor.covers(at)]
         if inside:
             smallest = min(inside, key=lambda number: floors[number].area)
@@ -482,7 +472,7 @@ def _names_of_floors(
 
 def _reason_without_name(
     number: int,
-    floors: Mapping[int, BaseGeometry],
+    floors: Mapping[int, shapely.Geometry],
     texts: Mapping[int, str],
     layers: Mapping[str, Sequence[Any]],
 ) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -46,9 +46,7 @@ from floor_plans.drawings.drawn_plan import (
     scale_to_metres,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, Door, FloorPlan, rings_of
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
+from floor_plans.plans.libraries import shapely
 
 FRAME = "frame"  # key for the frame of a plan that does not lie on 256 x 256 pixels of 18 m
 
@@ -134,8 +132,6 @@ def houseganpp_of(plan: FloorPlan) -> str:
     away; rooms of a door are behind its long sides. A plan that does not fit 256 x 256 pixels of 18
     m is shifted and scaled, as ``frame`` states.
     """
-    import shapely
-
     assert plan.diagram.boxes is not None
     # rooms, then doors, as nodes
     doors = [door.box(_DOOR_THICKNESS * _METRES) for door in plan.doors]
@@ -173,9 +169,8 @@ def houseganpp_of(plan: FloorPlan) -> str:
     return json.dumps(data) + "\n"
 
 
-def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
+def _to_pixels(shape: shapely.Geometry, frame: _Frame) -> shapely.Geometry:
     """Shape in pixels of a frame."""
-    import shapely
 
     def pixels(corners: Any) -> Any:
         moved = (corners - (frame.left, frame.top)) / frame.metres
@@ -184,14 +179,11 @@ def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
     return shapely.transform(shape, pixels)
 
 
-def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
+def _sides(shape: shapely.Geometry) -> Iterator[tuple[Box, shapely.Geometry]]:
     """Yield the walls around a shape, from its upper left corner downwards. Each comes with the
     rectangle behind it, on the outside of the shape."""
-    import shapely
-    from shapely.geometry.polygon import orient
-
     for part in shapely.get_parts(shape):
-        part = orient(part, sign=-1)
+        part = shapely.geometry.polygon.orient(part, sign=-1)
         for ring in (part.exterior, *part.interiors):
             corners = [(float(x), float(y)) for x, y in ring.coords[:-1]]
             first = corners.index(min(corners))
@@ -206,7 +198,7 @@ def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
 
 
 def _rooms_of_sides(
-    opening: BaseGeometry, rooms: Sequence[BaseGeometry | None]
+    opening: shapely.Geometry, rooms: Sequence[shapely.Geometry | None]
 ) -> tuple[int | None, ...]:
     """Index of the room behind each of a door's four sides; None for the short sides."""
     behind = [rectangle for _, rectangle in _sides(opening)]
@@ -244,7 +236,7 @@ class Outlines:
     """
 
     boxes: Sequence[Box]
-    shapes: Sequence[BaseGeometry | None]
+    shapes: Sequence[shapely.Geometry | None]
     num_open: int = 0
     notes: tuple[Note, ...] = ()
 
@@ -319,10 +311,8 @@ def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
     return side if max(map(abs, side)) < _FAR else None
 
 
-def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
+def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> shapely.Geometry | None:
     """Polygon in metres enclosed by all sides of a node inside its box; None if there is none."""
-    import shapely
-
     # each end has to be shared by two walls
     walls = [(side[:2], side[2:]) for side in sides if side and side[:2] != side[2:]]
     ends = Counter(end for wall in walls for end in wall)
@@ -337,10 +327,8 @@ def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | N
     return shape if _to_metres(shapely.box(*box)).buffer(TOLERANCE / 2).covers(shape) else None
 
 
-def _to_metres(shape: BaseGeometry) -> BaseGeometry:
+def _to_metres(shape: shapely.Geometry) -> shapely.Geometry:
     """Shape in metres."""
-    import shapely
-
     return shapely.transform(shape, lambda corners: (corners * _METRES).round(_DIGITS) + 0.0)
 
 
@@ -374,14 +362,14 @@ def rlvr_of(plan: FloorPlan) -> str:
     ``room_count`` and ``total_area`` count rooms; ``width`` and ``height`` are those of floors. The
     plan's own JSON is under ``discrete_diffusion``.
     """
-    from shapely import Polygon
-
     # rooms, then doors
     names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
     # a space is one ring, without holes; for a floor in parts the box around them
     floors = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
-    shapes = [Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors]
+    shapes = [
+        shapely.Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors
+    ]
     shapes += [_box_of_door(door, shapes[door.rooms[0]]) for door in plan.doors]
     areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
     # labels such as kitchen, or bedroom|0 and bedroom|1 if there are several
@@ -423,10 +411,9 @@ def rlvr_of(plan: FloorPlan) -> str:
     return json.dumps(data) + "\n"
 
 
-def _box_of_door(door: Door, floor: BaseGeometry) -> BaseGeometry:
+def _box_of_door(door: Door, floor: shapely.Geometry) -> shapely.Geometry:
     """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
     room, as the format's own reader ignores a door over both."""
-    import shapely
     from shapely.affinity import translate
 
     opening = shapely.box(*door.box(_THIN))
@@ -444,7 +431,7 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
     ``DiagramError``."""
     check_installed()
     names: list[str | None] = []
-    floors: list[BaseGeometry] = []
+    floors: list[shapely.Geometry] = []
     doors: list[DrawnDoor] = []
     # sort the spaces into rooms and doors
     for k, space in enumerate(required_list(data, "spaces")):
@@ -483,14 +470,12 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
     return scale_to_metres(drawing, data)
 
 
-def _polygon_of_corners(corners: object, where: str) -> BaseGeometry:
+def _polygon_of_corners(corners: object, where: str) -> shapely.Geometry:
     """Polygon of a list of corners. Raises ``DiagramError`` unless it is valid."""
-    from shapely import Polygon
-
     if isinstance(corners, list) and all(isinstance(corner, Mapping) for corner in corners):
         ring = [tuple(finite_number(corner.get(key), where) for key in "xy") for corner in corners]
-        if len(ring) >= 3 and Polygon(ring).is_valid:
-            return Polygon(ring)
+        if len(ring) >= 3 and shapely.Polygon(ring).is_valid:
+            return shapely.Polygon(ring)
     raise DiagramError(
         where,
         'expected the corners [{"x": .., "y": ..}, ...] of a polygon in metres that does not '

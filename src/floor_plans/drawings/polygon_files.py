@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,8 @@ from floor_plans.drawings.drawn_plan import (
     scale_to_metres,
 )
 from floor_plans.plans.floor_plan import FloorPlan, rooms_from_json, rooms_to_json
+from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import ADDED, added_rooms
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
 
 PART = "plan of a part of a drawing"  # note on a plan that shares its drawing with other plans
 
@@ -172,8 +170,6 @@ def geojson_of(plan: FloorPlan) -> str:
     diagram; the id is its number), "door" (``rooms``) and "boundary", or "outline" for a plan
     without a boundary. The plan's own JSON is under ``discrete_diffusion``.
     """
-    from shapely import LineString
-
     outline = "outline" if plan.boundary is None else "boundary"
     added = added_rooms(plan.diagram)
     # the outline, rooms and doors
@@ -184,7 +180,7 @@ def geojson_of(plan: FloorPlan) -> str:
         features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
     for door in plan.doors:
         about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
-        features.append(_feature(LineString([door.start, door.end]), about))
+        features.append(_feature(shapely.LineString([door.start, door.end]), about))
     # with the plan's own JSON
     collection = {
         "type": "FeatureCollection",
@@ -196,15 +192,13 @@ def geojson_of(plan: FloorPlan) -> str:
     return json.dumps(collection) + "\n"
 
 
-def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, Any]:
+def _feature(shape: shapely.Geometry, properties: Mapping[str, Any]) -> dict[str, Any]:
     """Feature of a shape, with y upwards."""
-    from shapely.geometry import mapping
-    from shapely.geometry.polygon import orient
-
     shape = flip_y(shape)
     if shape.geom_type == "Polygon":
-        shape = orient(shape)
-    return {"type": "Feature", "properties": dict(properties), "geometry": mapping(shape)}
+        shape = shapely.geometry.polygon.orient(shape)
+    geometry = shapely.geometry.mapping(shape)
+    return {"type": "Feature", "properties": dict(properties), "geometry": geometry}
 
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
@@ -215,11 +209,11 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     """
     check_installed()
     labels: list[object] = []
-    floors: list[BaseGeometry] = []
+    floors: list[shapely.Geometry] = []
     ids: list[object] = []
     places: list[str] = []
     doors: list[DrawnDoor] = []
-    boundaries: list[BaseGeometry] = []
+    boundaries: list[shapely.Geometry] = []
     num_others = 0
     # sort the features by kind
     for k, feature in enumerate(required_list(data, "features")):
@@ -258,21 +252,20 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     return scale_to_metres(found, data)
 
 
-def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
+def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> shapely.Geometry:
     """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is of these
     ``types``."""
-    from shapely.errors import ShapelyError
-    from shapely.geometry import shape
-
     given, found = feature.get("geometry"), None
-    with suppress(ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
-        found = shape(given)
+    with suppress(
+        shapely.errors.ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError
+    ):
+        found = shapely.geometry.shape(given)
     return checked_shape(found, given, f"{where}.geometry", types)
 
 
 def checked_shape(
-    found: BaseGeometry | None, given: object, where: str, types: tuple[str, ...]
-) -> BaseGeometry:
+    found: shapely.Geometry | None, given: object, where: str, types: tuple[str, ...]
+) -> shapely.Geometry:
     """Flip a shape that was read from ``given``. Raises ``DiagramError`` if it is invalid."""
     if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
         raise DiagramError(
@@ -283,10 +276,8 @@ def checked_shape(
     return flip_y(found)
 
 
-def shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
+def shape_of_text(text: str | None, where: str, *types: str) -> shapely.Geometry:
     """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is of these ``types``."""
-    import shapely
-
     found = None
     # numbers beyond float64 are refused as infinite
     with suppress(shapely.GEOSException), np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import Member, member_text, room_names
 from floor_plans.plans.doors import FRONT, unreached
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import fill_gaps
 from floor_plans.plans.walls import OUTER_WALL
 from floor_plans.rules.checks import facade_lengths
@@ -287,11 +288,9 @@ class Scores:
 
 def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
     """Scores of a plan; ``targets``: target areas of its rooms."""
-    from shapely import get_parts, union_all
-
     # outline of the built area, walls included
-    built = fill_gaps(union_all(plan.rooms))
-    around = sum(part.exterior.length for part in get_parts(built))
+    built = fill_gaps(shapely.union_all(plan.rooms))
+    around = sum(part.exterior.length for part in shapely.get_parts(built))
     return Scores(
         kept=judge(plan, read_rules("default")).kept,
         compactness=4 * math.sqrt(built.area) / around,

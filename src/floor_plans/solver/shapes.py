@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from floor_plans.plans.doors import door_space, hang_doors, is_sliding, wall_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
+from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import THICKEST, Wall, fill_gaps, outer_walls
 from floor_plans.plans.walls import INNER_WALL, OUTER_WALL, walls_of_plan
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.rule_set import read_rules
-
-if TYPE_CHECKING:
-    from shapely import Geometry, Polygon
 
 SILL, HEIGHT = 0.9, 1.3
 """Heights of every window, metres: from the floor to its sill, and from there to its head."""
@@ -80,11 +77,10 @@ def _window_rule() -> tuple[tuple[str, ...], float]:
 
 def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
     """Windows of a room, wall by wall, until the share is reached."""
-    from shapely import LineString, box, union_all
-
     width = _window_rule()[1] * plan.areas[room] / HEIGHT  # of all of them together
     # outer walls clear of doors, the longest first
-    doors = union_all([box(*door.box(THICKEST)).buffer(_FROM_DOOR) for door in plan.doors])
+    boxes = [shapely.box(*door.box(THICKEST)) for door in plan.doors]
+    doors = shapely.union_all([box.buffer(_FROM_DOOR) for box in boxes])
     border = plan.rooms[room].boundary.buffer(_ON_WALL)
     walls = [
         piece
@@ -95,7 +91,7 @@ def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
     ]
     for wall in sorted(walls, key=lambda wall: (-round(wall.length, 6), wall.axis, wall.at)):
         for start, end in _window_spans(wall, width):
-            line = LineString([start, end])
+            line = shapely.LineString([start, end])
             if border.covers(line):  # not along a slanted wall
                 width -= line.length
                 yield Window(room, start, end)
@@ -134,26 +130,25 @@ class PlanShapes:
     """
 
     def __init__(self, plan: FloorPlan) -> None:
-        from shapely import LineString, Polygon, get_parts, union_all
-
         self.plan, self.floors = plan, plan.rooms
         # walls, without and with their openings
         walls = walls_of_plan(plan)
         self.house, self.shell, self.solid = walls.house, walls.shell, walls.solid
         self.railings = walls.railings
         doors = [door for door in plan.doors if door.start != door.end]
-        openings = union_all([door_space(door) for door in doors])
+        openings = shapely.union_all([door_space(door) for door in doors])
         self.windows = find_windows(plan)
         self.glazed = [self.solid.intersection(window_space(each)) for each in self.windows]
-        self.walls = self.solid.difference(union_all([openings, *self.glazed]))
+        self.walls = self.solid.difference(shapely.union_all([openings, *self.glazed]))
         # the boundary line
-        self.boundary = LineString() if plan.boundary is None else plan.outline.exterior
+        self.boundary = shapely.LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
         # dead area
-        everything = fill_gaps(union_all(plan.rooms))
+        everything = fill_gaps(shapely.union_all(plan.rooms))
         outline = plan.outline
         if plan.boundary is None:
-            outline = union_all([Polygon(part.exterior) for part in get_parts(everything)])
+            parts = shapely.get_parts(everything)
+            outline = shapely.union_all([shapely.Polygon(part.exterior) for part in parts])
         self.dead = outline.difference(everything).difference(self.solid)
         # doors
         self.sliding = [door for door in doors if is_sliding(plan, door)]
@@ -161,20 +156,16 @@ class PlanShapes:
         self.swings = hang_doors(plan)
         self.arrows = [self._front_door_arrow(door) for door in doors if door.is_front]
 
-    def free_floor(self, room: int) -> Geometry:
+    def free_floor(self, room: int) -> shapely.Geometry:
         """Free floor of a room, without walls, railings and the swings of doors."""
-        from shapely import union_all
-
         taken = [self.solid, self.railings, *(swing.sector for swing in self.swings)]
-        return self.floors[room].difference(union_all(taken).buffer(INNER_WALL / 2))
+        return self.floors[room].difference(shapely.union_all(taken).buffer(INNER_WALL / 2))
 
     def _front_door_arrow(self, door: Door) -> list[Point]:
         """Triangle that points into a front door."""
-        from shapely import Point as ShapelyPoint
-
         (ux, uy), (x, y) = _direction_of_door(door), door.middle
         # the side of the door that its room is on
-        inside = ShapelyPoint(x - 0.3 * uy, y + 0.3 * ux)
+        inside = shapely.Point(x - 0.3 * uy, y + 0.3 * ux)
         side = -1 if self.plan.boxes[door.rooms[0]].covers(inside) else 1
         tip, base = (side * (OUTER_WALL / 2 + distance) for distance in _ARROW[:2])
         half = _ARROW[2]
@@ -211,30 +202,26 @@ def _panes_of_door(door: Door) -> list[list[Point]]:
 
 def extent_of_plan(plan: FloorPlan) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of the rooms and the outline."""
-    from shapely import union_all
-
-    left, top, right, bottom = union_all([plan.outline, *plan.boxes]).bounds
+    left, top, right, bottom = shapely.union_all([plan.outline, *plan.boxes]).bounds
     return left, top, right, bottom
 
 
-def window_space(window: Window) -> Polygon:
+def window_space(window: Window) -> shapely.Polygon:
     """Wall of a window."""
     return wall_space(window.start, window.end)
 
 
-def hatching(area: Geometry, distance: float) -> Geometry:
+def hatching(area: shapely.Geometry, distance: float) -> shapely.Geometry:
     """Lines through an area that rise to the right, ``distance`` apart."""
-    from shapely import LineString, union_all
-
     left, top, right, bottom = area.bounds if not area.is_empty else (0.0,) * 4
     # diagonals of x + y = k * step
     step = math.sqrt(2) * distance
     first, last = math.floor((left + top) / step), math.ceil((right + bottom) / step)
     lines = [
-        LineString([(k * step - bottom, bottom), (k * step - top, top)])
+        shapely.LineString([(k * step - bottom, bottom), (k * step - top, top)])
         for k in range(first, last + 1)
     ]
-    return union_all([line.intersection(area) for line in lines])
+    return shapely.union_all([line.intersection(area) for line in lines])
 
 
 @dataclass(frozen=True)
