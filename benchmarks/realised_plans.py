@@ -9,9 +9,9 @@ plans of the same set, rooms of the same type, once: no other areas are tried. W
 
 With ``--rules`` plans are planned for a set of rules and judged by it, as ``plans realise`` does by
 default: diagrams of the generator, of its livable plans (``data.livable=true``), of the file and
-of the model in the box, in a free outline and in 12 x 8 m. Writes
+of the model in the box, in a free outline, in 12 x 8 m and in an L. Writes
 ``benchmarks/results/plans_for_rules.json`` and its table; with ``--only real free`` that column
-alone is measured, and the others stay.
+alone is measured, and the others stay. With ``--keep`` a measurement that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -109,7 +109,11 @@ SETS: dict[str, Callable[[argparse.Namespace], list[BubbleDiagram]]] = {
     "model in the box": lambda options: list(load("plans-small").sample(options.num, seed=SEED)),
 }
 RECTANGLE = ((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0))
-PLOTS = {"free": FREE, "12 x 8 m": Outline(boundary=RECTANGLE)}
+PLOTS = {
+    "free": FREE,
+    "12 x 8 m": Outline(boundary=RECTANGLE),
+    "L of 113 m2": l_shape(113.0),
+}
 
 
 def planned(job: Job) -> tuple[Realised, float]:
@@ -155,14 +159,15 @@ def measure_rules(
     keep: Path | None,
 ) -> dict[str, Any]:
     """Shares of plans that keep each rule; a diagram without a plan keeps none. ``keep``: a file
-    for the plans; beside it lies what was found so far."""
+    with a line per diagram, its plan or why there is none; beside it lies what was found so far."""
     jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(
         [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
     )
     outcomes = list(kept_outcomes(jobs, pool, keep and keep.with_suffix(".pickle")))
     plans = [found.plans[0] for found, _ in outcomes if found.plans]
     if keep is not None:
-        keep.write_text("".join(json.dumps(plan.to_json()) + "\n" for plan in plans))
+        lines = [f.plans[0].to_json() if f.plans else {"no_plan": f.reason} for f, _ in outcomes]
+        keep.write_text("".join(json.dumps(line) + "\n" for line in lines))
     seconds = sorted(each for _, each in outcomes)
     kept = kept_shares([judge(plan, rules) for plan in plans], rules)
     return {
@@ -183,6 +188,7 @@ def measure_rules(
         "fill_with_walls": statistics.median(filled_share(plan, OUTER_WALL) for plan in plans),
         "seconds_median": statistics.median(seconds),
         "seconds_p95": seconds[int(0.95 * len(seconds))],
+        "seconds_longest": seconds[-1],
     }
 
 
@@ -273,8 +279,14 @@ def rules_table(record: Record) -> str:
     rows.append(["kitchens with a window", *(f"{some} of {num}" for some, num in lit)])
     for title, key in (("filled, median", "fill"), ("and with walls", "fill_with_walls")):
         rows.append([title, *(percent(each[key]) for each in found.values())])
-    for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
-        rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])
+    rows.append(["relations exact", *(f"{f['honours']} of {f['found']}" for f in found.values())])
+    rows.append(["largest overlap, m2", *(f"{f['largest_overlap']:.1g}" for f in found.values())])
+    for title, key in (
+        ("CPU-s, median", "seconds_median"),
+        ("95 %", "seconds_p95"),
+        ("longest", "seconds_longest"),
+    ):
+        rows.append([title, *(f"{f[key]:.1f}" if key in f else "" for f in found.values())])
     return markdown_table(["", *found], rows)
 
 

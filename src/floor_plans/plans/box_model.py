@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, combinations, combinations_with_replacement, product
@@ -22,6 +25,19 @@ Boxes = tuple[tuple[int, int, int, int], ...]  # (x0, y0, x1, y1) of every room,
 AXES = (0, 1)  # horizontal and vertical axis
 CONTAIN = (INSIDE, SURROUNDING)  # relations of a room to a room inside it, in both directions
 _POLL_INTERVAL = 0.1  # seconds between two checks for a signal that ends the search
+
+effort_left: ContextVar[float] = ContextVar("effort_left", default=math.inf)
+"""What further calls of ``BoxModel.solve`` may spend together, see ``limited_effort``."""
+
+
+@contextmanager
+def limited_effort(most: float) -> Iterator[None]:
+    """Limit what all calls of ``BoxModel.solve`` of this thread in the body spend together."""
+    token = effort_left.set(most)
+    try:
+        yield
+    finally:
+        effort_left.reset(token)
 
 
 @dataclass(frozen=True)
@@ -207,8 +223,8 @@ class BoxModel:
         within ``effort``.
 
         ``effort`` counts the solver's deterministic units of a few CPU-seconds, so the outcome does
-        not depend on the load of the machine. After a signal that ends the command every call
-        returns None at once.
+        not depend on the load of the machine. After a signal that ends the command, and once the
+        limit of ``limited_effort`` is spent, every call returns None at once.
 
         ``seed``: another seed finds other boxes. ``hint``: boxes that are tried first. ``assumed``:
         literals assumed true; if they are infeasible, ``conflict`` holds an infeasible subset.
@@ -220,7 +236,8 @@ class BoxModel:
 
         Sets ``spent``, the effort used, and ``cost``, the objective of the boxes, if it has one.
         """
-        if is_stopping():
+        left = effort_left.get()
+        if is_stopping() or left <= 0:
             self.spent = effort
             return None, None
         progress.step("search")
@@ -231,7 +248,7 @@ class BoxModel:
                 self.model.add_hint(variable, value)
         # one worker and a deterministic limit make the outcome reproducible
         solver = self._solver.CpSolver()
-        solver.parameters.max_deterministic_time = effort
+        solver.parameters.max_deterministic_time = min(effort, left)
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % 2**31  # the solver's are of 31 bits
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
@@ -248,6 +265,7 @@ class BoxModel:
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent = solver.response_proto.deterministic_time
+        effort_left.set(left - self.spent)
         # infeasible: the assumptions that conflict
         if status == self._solver.INFEASIBLE and not is_part:
             core = set(solver.sufficient_assumptions_for_infeasibility())

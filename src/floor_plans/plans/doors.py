@@ -215,7 +215,8 @@ def _place_doors(
             doors += [door for pair, door in fixed.items() if pair in left]
             blocking = len(walls) + 1
             if kept is not None:
-                blocking = sum(kept.is_blocked(door.start, door.end) for door in doors)
+                turning = [door for door in doors if not door.is_open]
+                blocking = sum(kept.is_blocked(door.start, door.end) for door in turning)
             ranks = (missing, blocking, sum(costs.values()))
             return _Placement(tuple(doors), tuple(full), ranks)
         cost, _, room, before, pair = min(ways)

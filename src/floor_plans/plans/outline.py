@@ -118,8 +118,26 @@ class Outline(Checked):
                 growing.setdefault(run, ys[k])
         return tuple(sorted(found))
 
+    @property
+    def blocked_corners(self) -> list[Rectangle]:
+        """Rectangles of ``blocked`` that touch no other and lie in corners of the box around the
+        boundary, as in an L."""
+        found = []
+        for one in self.blocked:
+            at_side = [one[a] == 0 or one[a + 2] == self.size[a] for a in (0, 1)]
+            spans = [one[a] == 0 and one[a + 2] == self.size[a] for a in (0, 1)]
+            near = [o for o in self.blocked if o != one and _touch(o, one)]
+            if all(at_side) and not any(spans) and not near:
+                found.append(one)
+        return found
+
 
 FREE = Outline()
+
+
+def _touch(one: Rectangle, other: Rectangle) -> bool:
+    """True if two rectangles overlap or touch."""
+    return all(one[a] <= other[a + 2] and other[a] <= one[a + 2] for a in (0, 1))
 
 
 def check_length(field: str, width: float, height: float) -> None:

@@ -73,14 +73,16 @@ def inner_rectangles(floor: BaseGeometry) -> NDArray[np.float64]:
 
 def check_furniture(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the clear floor of a room holds a rectangle of one of the sizes ``least`` of its
-    kind. The space ``in_front`` of the doors does not count, for kinds that have such a depth."""
+    kind. The space ``in_front`` of the doors does not count, for kinds that have such a depth;
+    openings take none."""
     from shapely import LineString, union_all
 
     ruled, found = _ruled(plan, parameters["least"]), []
     for k, kind, sizes in ruled:
         floor, deep = _clear_floor(plan, k, parameters), parameters["in_front"].get(kind, 0.0)
-        doors = [LineString([d.start, d.end]) for d in plan.doors if deep and k in d.rooms]
-        floor = floor.difference(union_all([door.buffer(deep, cap_style="flat") for door in doors]))
+        doors = [d for d in plan.doors if deep and k in d.rooms and not d.is_open]
+        lines = [LineString([door.start, door.end]) for door in doors]
+        floor = floor.difference(union_all([line.buffer(deep, cap_style="flat") for line in lines]))
         # a rectangle turned either way
         sides = np.sort(inner_rectangles(floor), axis=1) + TOLERANCE
         if not any((sides >= sorted(size)).all(1).any() for size in sizes):

@@ -14,8 +14,9 @@ from floor_plans.solver.spec import Priority, Requirement
 
 
 def add_furnishing(rooms: RoomConstraints) -> None:
-    """Add soft constraints of the rules ``furniture``, ``shape`` and ``largest`` for every room:
-    a free rectangle, a ratio of sides, wide strips around inner rooms, and a largest area.
+    """Add soft constraints of the rules ``furniture``, ``shape`` and ``largest`` for every room,
+    and of ``slits`` for pairs: a free rectangle, a ratio of sides, wide strips around inner rooms,
+    a largest area, and space between unrelated rooms.
 
     Sides are those of boxes, a wall wider than the clear floor. A free rectangle lies apart from
     the rooms in the box and, in rooms with a depth ``in_front`` of doors, apart from doors:
@@ -43,6 +44,18 @@ def add_furnishing(rooms: RoomConstraints) -> None:
         if largest is not None and (area := largest["most"].get(kind)):
             floor = rooms.literal(rooms.floors[i] <= math.floor(area * PER_METRE**2))
             _add(rooms, floor, f"{{}} has at most {area:g} m2", "largest", i)
+    if (slits := spec.rule("slits")) is not None:
+        # unrelated rooms that face each other have more than a slit between them
+        wide = math.floor((2 * slits["sliver"] + slits["wall"]) * PER_METRE + 1)
+        facing = math.floor(slits["most"] / (4 * slits["sliver"]) * PER_METRE)
+        for i, j in rooms.unrelated:
+            gaps = list(rooms.box_model.gaps(i, j))
+            far = [rooms.literal(gap >= wide) for gap in gaps]
+            beside = [rooms.literal(gap >= -facing) for gap in gaps]
+            met = rooms.cp.new_bool_var("")
+            for k in (0, 2):
+                rooms.cp.add_bool_or([*far, *beside[k : k + 2], met.negated()])
+            _add(rooms, met, "no slit is between {} and {}", "slits", i, j)
 
 
 def _add(rooms: RoomConstraints, literal: Any, text: str, rule: str, *concerned: int) -> None:
@@ -55,17 +68,21 @@ def _add_rectangle(rooms: RoomConstraints, i: int, sizes: Sizes, wall: float, de
     holds = rooms.cp.new_bool_var("")
     inner: list[tuple[int, list[Any]]] = [(u, []) for u, v in rooms.inside if v == i]
     inner += [(u, [lies.negated()]) for (u, v), lies in rooms.in_corner.items() if v == i]
+    bends = rooms.bends.get(i, [])
     # with nothing in the box its sides are enough, otherwise the rectangle has a place
     low, high = ([ends[a][i] for a in AXES] for ends in (rooms.box_model.low, rooms.box_model.high))
-    if inner or deep:
+    if inner or bends or deep:
         new = rooms.cp.new_int_var
         outer = low, high
         low, high = ([new(0, rooms.grid, "") for _ in AXES] for _ in range(2))
         for a in AXES:
             rooms.cp.add(low[a] >= outer[0][a]).only_enforce_if(holds)
             rooms.cp.add(high[a] <= outer[1][a]).only_enforce_if(holds)
-        for u, elsewhere in inner:
-            spans = [rooms.span(a, u) for a in AXES]
+        off = [([rooms.span(a, u) for a in AXES], elsewhere) for u, elsewhere in inner]
+        for bend in bends:
+            lost = [(bend.behind[a], bend.behind[a + 2]) for a in AXES]
+            off.append((lost, [bend.bends.negated()]))
+        for spans, elsewhere in off:
             apart = [rooms.literal(spans[a][1] <= low[a]) for a in AXES]
             apart += [rooms.literal(spans[a][0] >= high[a]) for a in AXES]
             rooms.cp.add_bool_or([*apart, *elsewhere, holds.negated()])

@@ -11,7 +11,7 @@ from typing import Any
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES
 from floor_plans.plans.outline import PER_METRE
-from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
+from floor_plans.solver.room_constraints import HIGH, LOW, Bend, RoomConstraints
 from floor_plans.solver.spec import (
     NO_REQUIREMENT,
     Priority,
@@ -112,10 +112,13 @@ class OutlineConstraints:
         if outline.boundary is not None:
             for end, most in zip((width, height), outline.size, strict=True):
                 self.cp.add(end <= most)
-            for i, (x0, y0, x1, y1) in product(range(len(self.rooms.rooms)), outline.blocked):
-                (left, right), (top, bottom) = (self.rooms.span(axis, i) for axis in AXES)
-                sides = [right <= x0, left >= x1, bottom <= y0, top >= y1]
-                self.cp.add_bool_or([self.literal(side) for side in sides])
+            for i, blocked in product(range(len(self.rooms.rooms)), outline.blocked):
+                ways = [b.bends for b in self.rooms.bends.get(i, []) if b.behind == blocked]
+                for a in AXES:
+                    low, high = self.rooms.span(a, i)
+                    ways += [self.literal(high <= blocked[a])]
+                    ways += [self.literal(low >= blocked[a + 2])]
+                self.cp.add_bool_or(ways)
             return width, height
         # a free outline begins at 0 and has a bounded ratio
         for axis in AXES:
@@ -148,19 +151,19 @@ class OutlineConstraints:
             self.cp.add_bool_or(off)
         return Cut(is_behind, edges, area, is_used)
 
-    def tighten(self) -> None:
+    def tighten(self) -> bool:
         """Add hard constraints: almost no area is left empty, and a free outline is as short for
-        its area as the rule ``compact`` requires.
+        its area as the rule ``compact`` requires. Returns False if they are there already.
 
         With ``half`` of its length, the latter means half^2 <= 4 perimeter^2 x area. Most outlines
         satisfy this anyway, and as a constraint on all plans it slows the search.
         """
         if self._is_tight:
-            return
+            return False
         self._is_tight = True
         if (compact := self.spec.rule("compact")) is None or self.spec.outline.boundary is not None:
             self.cp.add(self.dead <= _SLITS)
-            return
+            return True
         self.cp.add(self._fill_condition(_EVEN))
         half = self.cp.new_int_var(0, 2 * self.rooms.grid, "")
         square = self.cp.new_int_var(0, 4 * self.rooms.grid**2, "")
@@ -168,6 +171,7 @@ class OutlineConstraints:
         self.cp.add_multiplication_equality(square, [half, half])
         longest = math.floor(100 * 4 * compact["perimeter"] ** 2)
         self.cp.add(100 * square <= longest * sum(self.rooms.floors))
+        return True
 
     def _fill_condition(self, but: float) -> Any:
         """Condition: rooms fill the box less its cuts, except for a share ``but`` of their area."""
@@ -202,6 +206,8 @@ class OutlineConstraints:
             ways = [
                 self._wall_on(i, line, line[-1], length, door=door) for line in self._outer_lines()
             ]
+            for bend, a in product(self.rooms.bends.get(i, []), AXES):
+                ways.append(self._wall_at_bend(i, bend, a, length, door=door))
             self.cp.add_bool_or(ways).only_enforce_if(found)
         return self._outer[i, length, door]
 
@@ -233,13 +239,27 @@ class OutlineConstraints:
         self.rooms.add_clear_wall(way, 1 - axis, spans, length, occupants)
         return way
 
+    def _wall_at_bend(self, i: int, bend: Bend, axis: int, length: int, *, door: bool) -> Any:
+        """Literal: ``length`` dm of a room's wall lie on a side of the corner that it bends around,
+        free of rooms inside."""
+        way, side = self.literal(bend.bends == 1), HIGH if bend.is_behind[axis] else LOW
+        (low, high), at = self.rooms.span(1 - axis, i), bend.corner[1 - axis]
+        spans = [(at, high) if bend.is_behind[1 - axis] else (low, at)]
+        occupants = self.rooms.occupants(i, axis, side, door=door, at=bend.corner[axis])
+        self.rooms.add_clear_wall(way, 1 - axis, spans, length, occupants)
+        return way
+
     def _outer_lines(self) -> Iterator[Line]:
         """Lines of the outline that walls may lie on."""
         outline = self.spec.outline
         ends = self.size if outline.boundary is None else outline.size
-        for a in AXES:
-            yield a, LOW, 0, []
-            yield a, HIGH, ends[a], []
+        for a, side in product(AXES, (LOW, HIGH)):
+            # the line without what is blocked at one of its ends
+            span, at, o = [0, ends[1 - a]], ends[a] if side else 0, 1 - a
+            for blocked in outline.blocked_corners:
+                if blocked[a + 2 * side] == at:
+                    span[blocked[o] > 0] = blocked[o if blocked[o] > 0 else o + 2]
+            yield a, side, at, [(span[0], span[1])] if outline.blocked_corners else []
         # sides of blocked rectangles
         for blocked, a in product(outline.blocked, AXES):
             along = [(blocked[1 - a], blocked[3 - a])]

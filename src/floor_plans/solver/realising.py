@@ -13,7 +13,7 @@ from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.plans.box_model import Boxes, cp_sat
+from floor_plans.plans.box_model import Boxes, cp_sat, effort_left, limited_effort
 from floor_plans.plans.clearing import Clearing
 from floor_plans.plans.contradiction import Member, contradiction, room_names
 from floor_plans.plans.doors import find_doors
@@ -36,7 +36,7 @@ from floor_plans.solver.realised import (
     shortfalls_of,
 )
 from floor_plans.solver.room_constraints import HALL_TYPE
-from floor_plans.solver.spec import ONLY_AREAS, WITHOUT_RULES, PlanSpec
+from floor_plans.solver.spec import NOTHING, ONLY_AREAS, WITHOUT_RULES, PlanSpec, Priority
 
 EFFORT = 0.6
 """Effort of the solver, see ``BoxModel.solve``, to find a first plan; to decide whether soft
@@ -56,6 +56,10 @@ _EFFORT_WHY = 0.3  # effort of each call of the solver that explains a missing p
 _EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
 """Effort to find another relation, and of each one that is tried."""
 
+_MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS = 12.0, 3.0, 2.0
+"""Effort of all searches for a plan, under a minute; of that what is left to find a plan of a model
+once it is chosen, and to explain what the best plan breaks."""
+
 _SPARE = 2
 """Further plans searched to replace ones that break rules although the soft constraints of the
 rules hold."""
@@ -63,6 +67,8 @@ rules hold."""
 _PROVABLE = ("front", "access", "bath", "width", "area")
 """Rules whose soft constraints are necessary for the rule. If these are infeasible, so is the rule.
 Soft constraints of other rules may be stricter than the rule."""
+
+_SPECK = 1e-3  # square metres of a box out of the outline that do not count
 
 _LIVING = "LivingRoom"  # kind of the rooms whose doors leave a rectangle
 
@@ -81,23 +87,25 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
     cp_sat()
-    if job.near is not None:
-        return _realise_near(job, job.near, stop_asked)
-    # try target areas until nothing can improve
-    decided, best = True, None
-    for areas in (job.spec.areas, *job.other_areas):
-        if best is not None and (not best.may_improve or stop_asked()):
-            break
-        spec = replace(job.spec, areas=areas)
-        ruled_out, found = _search_plans(job, spec, best, stop_asked)
-        decided = decided and ruled_out
-        best = min(filter(None, (best, found)), key=lambda each: each.rank, default=None)
-    # plans were found: add what is missing and what is proved
-    if best is not None:
-        fewer = _missing_variants(job, best.plans)
-        return _add_proofs(
-            job, replace(best, shortfalls=tuple(each + fewer for each in best.shortfalls))
-        )
+    with limited_effort(_MOST_EFFORT * job.variants):
+        if job.near is not None:
+            return _realise_near(job, job.near, stop_asked)
+        # try target areas until nothing can improve
+        decided, best = True, None
+        for areas in (job.spec.areas, *job.other_areas):
+            is_spent = effort_left.get() < _FOR_A_PLAN + _FOR_PROOFS
+            if best is not None and (not best.may_improve or is_spent or stop_asked()):
+                break
+            spec = replace(job.spec, areas=areas)
+            ruled_out, found = _search_plans(job, spec, best, stop_asked)
+            decided = decided and ruled_out
+            best = min(filter(None, (best, found)), key=lambda each: each.rank, default=None)
+        # plans were found: add what is missing and what is proved
+        if best is not None:
+            fewer = _missing_variants(job, best.plans)
+            return _add_proofs(
+                job, replace(best, shortfalls=tuple(each + fewer for each in best.shortfalls))
+            )
     # none was found: does the diagram have any plan?
     answer, boxes = find_boxes(job.diagram, "buildable")
     if answer is False:
@@ -149,6 +157,13 @@ def plan_from_boxes(
         metadata = {**diagram.metadata, ADDED: [hall]}
         placed = BubbleDiagram((*diagram.rooms, HALL_TYPE), relations, metres, metadata)
     bare, asked = FloorPlan(placed, boundary=spec.outline.boundary), door_request(spec.rules.rules)
+    # rooms that bend around a corner of the outline
+    if any(room.difference(bare.outline).area > _SPECK for room in bare.boxes):
+        floors = [
+            room.intersection(bare.outline) if room.difference(bare.outline).area > _SPECK else None
+            for room in bare.boxes
+        ]
+        bare = replace(bare, floors=tuple(floors))
     return find_doors(bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec))
 
 
@@ -179,7 +194,7 @@ class PlanSearch:
         can be satisfied without a hall.
         """
         plain = self._model(hall=False)
-        if plain.search.meets(EFFORT, self._seed) or not self._spec.rules.rules:
+        if self._meets(plain, EFFORT) or not self._spec.rules.rules:
             yield plain
             return
         if meet_all:
@@ -191,7 +206,7 @@ class PlanSearch:
             for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
                 answers = []
                 for k, model in enumerate(models):
-                    answers.append(answer := model.search.meets(effort, self._seed, dropped))
+                    answers.append(answer := self._meets(model, effort, dropped))
                     if answer:
                         # a plan that is not furnished is improved
                         full = (plain, *halls)[k]
@@ -209,6 +224,13 @@ class PlanSearch:
             if not kept and each.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         ]
         yield from (*helpful, plain) if kept is False else (plain, *helpful)
+
+    def _meets(
+        self, model: PlanModel, effort: float, dropped: frozenset[Priority] = NOTHING
+    ) -> bool | None:
+        """Return ``SoftSearch.meets``; None if it would leave too little effort to find a plan."""
+        left = effort_left.get() - _FOR_A_PLAN - _FOR_PROOFS
+        return model.search.meets(min(effort, left), self._seed, dropped) if left > 0 else None
 
     def proved(self, broken: Collection[str]) -> frozenset[str]:
         """Return the ``broken`` rules that the solver shows to be infeasible, with and without a
@@ -348,12 +370,11 @@ def _find_variants(
             if turn < job.variants:
                 if job.variants > 1:
                     going.begin()
-            # a spare plan has to be more compact, and to satisfy as much
-            elif isinstance(model, PlanModel):
-                if any(flaws & {"compact", "slits"} for flaws, _ in others):
-                    model.outline.tighten()
-                if not model.search.meets(EFFORT, seed, model.search.missed):
-                    break
+            # a spare plan has to satisfy as much
+            elif isinstance(model, PlanModel) and not model.search.meets(
+                EFFORT, seed, model.search.missed
+            ):
+                break
             found, boxes = model.find_best(EFFORT, polish, seed)
             answer = found if turn == 0 else answer
             if boxes is None:
@@ -367,7 +388,10 @@ def _find_variants(
                 plans.append(plan)
             if len(plans) == job.variants:
                 break
-            model.differ_from(boxes)
+            # a spare plan is more compact, or differs
+            is_loose = turn >= job.variants - 1 and not flaws.isdisjoint({"compact", "slits"})
+            if not (is_loose and isinstance(model, PlanModel) and model.outline.tighten()):
+                model.differ_from(boxes)
     others.sort(key=lambda each: len(each[0]))
     return answer, tuple([*plans, *(plan for _, plan in others)][: job.variants])
 

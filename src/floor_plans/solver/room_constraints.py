@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.geometry import threshold_of
 from floor_plans.diagrams.vocabulary import INSIDE
 from floor_plans.plans.box_model import AXES, CONTAIN, BoxModel, BoxRule
-from floor_plans.plans.outline import PER_METRE
+from floor_plans.plans.outline import PER_METRE, Rectangle
 from floor_plans.rules.finding import HALL, TOLERANCE
 from floor_plans.solver.spec import (
     MAX_ASPECTS,
@@ -64,6 +64,17 @@ off the wall, and literals that are true if it lies elsewhere."""
 
 
 @dataclass(frozen=True)
+class Bend:
+    """Bend of a room around a ``corner`` of the outline, with a blocked rectangle ``behind`` it.
+    ``is_behind``: for each axis, True if the rectangle lies at the far end; ``bends``: literal."""
+
+    corner: tuple[int, ...]
+    is_behind: tuple[bool, ...]
+    behind: Rectangle
+    bends: Any
+
+
+@dataclass(frozen=True)
 class FreeRectangle:
     """Rectangle in a room that ``holds`` keeps clear of doors, and of ``deep`` decimetres in front
     of them. ``low``, ``high``: its sides by axis."""
@@ -80,6 +91,8 @@ class RoomConstraints:
     ``floors``: square decimetres of every room's floor. ``inside``: pairs (inner, outer) by their
     relations; ``in_corner``: literal of each pair whose first room may lie in a corner of the
     second's box. ``free``: rectangles of rooms that doors keep clear of, once ``is_furnished``.
+    ``bends``: how each room may bend around corners of the outline. ``unrelated``: pairs of rooms
+    without a relation.
     ``soft``: soft constraints, also of other groups. Rooms without a relation are at least 0.7 m
     apart, as the rule relates rooms up to 0.63 m. No centre lies on the line of a side: the rule
     could read it on either side, as decimetres are not exact in metres.
@@ -117,8 +130,11 @@ class RoomConstraints:
         # constraints: boxes, then floors, shapes and least sizes
         self.soft: list[SoftConstraint] = []
         self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
+        known = {(i, j) for i, j, _ in relations} | {*self.unknown}
+        self.unrelated = [p for p in combinations(range(len(self.rooms)), 2) if p not in known]
         self.in_corner: dict[tuple[int, int], Any] = {}
         self.free: dict[int, FreeRectangle] = {}
+        self.bends: dict[int, list[Bend]] = {}
         self.is_furnished = False
         self._passage = PASSAGE if spec.rule("shape") is None else STRIP
         self.box_model = BoxModel(len(self.rooms), rule, off_line=1)
@@ -172,20 +188,24 @@ class RoomConstraints:
             return self.free[~room].low[axis], self.free[~room].high[axis]
         return self.box_model.low[axis][room], self.box_model.high[axis][room]
 
-    def occupants(self, room: int, axis: int, side: int, *, door: bool = False) -> list[Occupant]:
+    def occupants(
+        self, room: int, axis: int, side: int, *, door: bool = False, at: int | None = None
+    ) -> list[Occupant]:
         """Rooms that lie or may lie in the box of a room and take part of one of its walls. For a
-        ``door``, the room's free rectangle with the space in front of the wall is one too."""
+        ``door``, the room's free rectangle with the space in front of the wall is one too. ``at``:
+        coordinate of the wall, if it is not at the side of the box."""
         found: list[tuple[int, list[Any]]] = [(u, []) for u, v in self.inside if v == room]
         found += [(u, [lies.negated()]) for (u, v), lies in self.in_corner.items() if v == room]
         low, high = self.box_model.low[axis], self.box_model.high[axis]
+        wall = (low, high)[side][room] if at is None else at
         taken = [
-            (k, low[k] > low[room] if side == LOW else high[k] < high[room], elsewhere)
+            (k, low[k] > wall if side == LOW else high[k] < wall, elsewhere)
             for k, elsewhere in found
         ]
         if door and (free := self.free.get(room)) is not None:
-            away = free.low[axis] >= low[room] + free.deep
+            away = free.low[axis] >= wall + free.deep
             if side == HIGH:
-                away = free.high[axis] <= high[room] - free.deep
+                away = free.high[axis] <= wall - free.deep
             taken.append((~room, away, [free.holds.negated()]))
         return taken
 
@@ -305,8 +325,30 @@ class RoomConstraints:
                 requirement = Requirement(f"{{}} has at least {least:g} m2", "area", (i,))
                 self.add_soft(Priority.SIZES, self.floors[i] >= small, requirement=requirement)
 
+    def _bend(self, room: int, behind: Rectangle, new: Callable[..., Any]) -> Any:
+        """Let a room bend around the corner of a blocked rectangle that lies in a corner of the
+        outline. Returns the area in its box that is blocked."""
+        literal, lost = self.cp.new_bool_var(""), []
+        is_behind = tuple(behind[a] > 0 for a in AXES)
+        corner = tuple(behind[a] if is_behind[a] else behind[a + 2] for a in AXES)
+        for a in AXES:
+            low, high = self.span(a, room)
+            # an arm as wide as the room, and another that reaches past the corner
+            near, past = corner[a] - low, high - corner[a]
+            if not is_behind[a]:
+                near, past = high - corner[a], corner[a] - low
+            for length, least in ((near, self._width_of(room)), (past, self._passage)):
+                self.cp.add(length >= least).only_enforce_if(literal)
+            lost.append(side := new(0, self.grid, ""))
+            self.cp.add(side == past).only_enforce_if(literal)
+            self.cp.add(side == 0).only_enforce_if(literal.negated())
+        self.bends.setdefault(room, []).append(Bend(corner, is_behind, behind, literal))
+        self.cp.add_multiplication_equality(area := new(0, self.grid**2, ""), lost)
+        return area
+
     def _add_floors(self) -> list[Any]:
-        """Floor area of each room: its box, less the boxes directly inside it or in its corners."""
+        """Floor area of each room: its box, less the boxes directly inside it or in its corners,
+        and less what is not in the outline."""
         most, new = self.grid**2, self.cp.new_int_var
         boxes = [new(0, most, "") for _ in self.rooms]
         for i, area in enumerate(boxes):
@@ -323,5 +365,8 @@ class RoomConstraints:
                     taken.append(part := new(0, most, ""))
                     self.cp.add(part == boxes[u]).only_enforce_if(corner)
                     self.cp.add(part == 0).only_enforce_if(corner.negated())
+            # the outline, if the room bends around one of its corners
+            if self.rooms[v] in BENT and v != self.hall:
+                taken += [self._bend(v, each, new) for each in self.spec.outline.blocked_corners]
             self.cp.add(floor == boxes[v] - sum(taken))
         return floors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("ortools", reason="needs the extra plans")
 from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import generate_plans
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.plans.box_model import BoxModel, effort_left
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.checks import filled_share
 from floor_plans.rules.rule_set import judge, read_rules
@@ -115,3 +117,22 @@ def test_other_areas_count_where_they_meet_all():
     assert not found.given_up
     kept = realise(Job(FLAT, spec, other_areas=((9.0, 5.0),)))
     assert kept.areas == (8.0, 5.0)
+
+
+def test_the_searches_of_a_plan_share_an_effort(monkeypatch):
+    """Once it is spent, the best plan so far counts."""
+    monkeypatch.setattr("floor_plans.solver.realising._MOST_EFFORT", 0.4)
+    left, solve_alone = [], BoxModel.solve
+
+    def solve(self, *args, **options):
+        found = solve_alone(self, *args, **options)
+        left.append(effort_left.get())
+        return found
+
+    monkeypatch.setattr(BoxModel, "solve", solve)
+    diagram = list(generate_plans(11, seed=0))[-1]
+    (job,) = PlanRequest(rules=read_rules("default")).jobs([replace(diagram, boxes=None)])
+    (plan,) = realise(job).plans
+    assert plan.honours_diagram
+    assert min(left) == pytest.approx(0.0, abs=0.05)
+    assert effort_left.get() == math.inf

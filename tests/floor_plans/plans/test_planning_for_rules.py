@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.doors import find_doors
+from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import NO_RULES, RuleSet, judge, read_rules
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job, Realised, shortfalls_of
-from floor_plans.solver.realising import realise
+from floor_plans.solver.realising import plan_from_boxes, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.shapes import find_windows
 from floor_plans.solver.spec import ONLY_AREAS, WITHOUT_RULES, PlanSpec, Priority
@@ -60,6 +62,66 @@ def allows(model: PlanModel, boxes: list[tuple[int, int, int, int]], *literals: 
         for side, value in zip(sides, box, strict=True):
             model.cp.add(side == value)
     return model.box_model.solve(1.0, assumed=literals)[0]
+
+
+def l_plot(x: bool = False, y: bool = False) -> Outline:
+    """An L in 9 x 9 m, mirrored along some axes."""
+    corners = ((0, 0), (9, 0), (9, 5), (4, 5), (4, 9), (0, 9))
+    return Outline(boundary=tuple((9 - a if x else a, 9 - b if y else b) for a, b in corners))
+
+
+BENT = [("LivingRoom", (1, 2, 9, 9)), ("Kitchen", (0, 0, 9, 2)), ("Bathroom", (0, 2, 1, 9))]
+"""A living room around the corner of an L, with a kitchen above and a bath beside it."""
+
+
+@pytest.mark.parametrize(("x", "y"), [*product((False, True), repeat=2)])
+def test_a_room_bends_around_the_corner_of_an_l(x, y):
+    """Its longest outer wall, of 5 m, is at the corner."""
+    rooms = []
+    for kind, (x0, y0, x1, y1) in BENT:
+        (x0, x1), (y0, y1) = (
+            (9 - x1, 9 - x0) if x else (x0, x1),
+            (9 - y1, 9 - y0) if y else (y0, y1),
+        )
+        rooms.append((kind, (x0, y0, x1, y1)))
+    diagram = floor_plan(rooms).diagram
+    boxes = [tuple(10 * side for side in box) for _, box in rooms]
+    spec = PlanSpec((36.0, 18.0, 7.0), outline=l_plot(x, y), rules=only("fill"))
+    for length, expected in ((50, True), (51, False)):
+        model = PlanModel(diagram.rooms, diagram.relations, spec)
+        floor = model.rooms.floors[0]
+        wall = model.outline.outer_wall(0, length)
+        assert allows(model, boxes, wall, model.rooms.literal(floor == 3600)) is expected
+    bent = plan_from_boxes(diagram, spec, tuple(boxes))
+    assert bent.areas == pytest.approx((36, 18, 7))
+    assert judge(bent, DEFAULT).kept["fill"]
+    assert FloorPlan.of(bent.to_diagram()).areas == bent.areas
+
+
+@pytest.mark.parametrize(("size", "expected"), [((4.0, 9.0), True), ((5.1, 5.1), False)])
+def test_the_rectangle_of_a_bent_room_is_in_the_outline(size, expected):
+    sizes = {"least": {"LivingRoom": (size,)}, "in_front": {}, "wall": 0.0}
+    spec = PlanSpec((61.0,), outline=l_plot(), rules=only("furniture", furniture=sizes))
+    model = PlanModel((0,), (), spec)
+    (holds,) = (e.literal for e in model.rooms.soft if e.requirement.rule == "furniture")
+    assert allows(model, [(0, 0, 90, 90)], holds) is expected
+
+
+@pytest.mark.parametrize(
+    ("gap", "facing", "expected"), [(10, 20, False), (11, 20, True), (10, 7, True), (10, 8, False)]
+)
+def test_unrelated_rooms_face_each_other_across_more_than_a_slit(gap, facing, expected):
+    """A slit of 1 m between the middles of walls leaves 0.7 m."""
+    boxes = [(0, 0, 60, 40), (0, 40, 20, 60), (20 + gap, 60 - facing, 60, 80 - facing)]
+    rooms = [("LivingRoom", boxes[0]), ("MasterRoom", boxes[1]), ("StudyRoom", boxes[2])]
+    plan = floor_plan([(kind, tuple(side / 10 for side in box)) for kind, box in rooms])
+    assert (1, 2) not in {(i, j) for i, j, _ in plan.diagram.relations}
+    spec = PlanSpec((24.0, 4.0, 6.0), rules=only("slits"))
+    model = PlanModel(plan.diagram.rooms, plan.diagram.relations, spec)
+    assert (
+        allows(model, boxes, *(e.literal for e in model.rooms.soft if e.requirement.rule))
+        is expected
+    )
 
 
 @pytest.mark.parametrize(("length", "expected"), [(20, True), (21, False)])

@@ -70,6 +70,9 @@ def test_a_quarter_turn_changes_nothing(what):
 def test_findings_name_rooms_numbers_and_the_change():
     ((_, rectangle),) = judge(BREAKING["doors in the way of a sofa"][0], DEFAULT).broken
     assert rectangle.found == "living room holds no rectangle of 3.2 x 3.6 m clear of its doors"
+    blocked = BREAKING["doors in the way of a sofa"][0]
+    opened = [replace(door, is_open=not door.is_front) for door in blocked.doors]
+    assert judge(replace(blocked, doors=tuple(opened)), DEFAULT).kept["furniture"] is True
     ((_, width),) = judge(BREAKING["narrow bath"][0], DEFAULT).broken
     assert width.sentence() == "bathroom is 1.20 m wide, at least 1.30 m; make it 0.10 m wider"
     ((_, access),) = judge(BREAKING["bedroom behind a bedroom"][0], DEFAULT).broken
