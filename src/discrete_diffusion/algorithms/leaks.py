@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_cache
+from discrete_diffusion.algorithms.many_ids import legal_at
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.calling import described
@@ -21,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 TOLERANCE = 1e-5
 """A change of logits below this share of the largest logit counts as rounding."""
+
+MOST_LOGITS = 2**26
+"""Most logits of a call that are looked at; of more, the last states that they are made of are."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class ProbedCall:
 
     def logits(self, x_t: Tensor | None = None, context: Tensor | None = None) -> Tensor:
         """Logits Float[B, L, V], 0 at illegal ids, with other tokens if given. For a mixture, the
-        logits of its first component.
+        logits of its first component; with the condition ``states`` the states, Float[B, L, D].
 
         The seed is fixed: a network with random numbers returns the same in every call.
         """
@@ -54,8 +58,22 @@ class ProbedCall:
             call = replace(call, conditions={**self.conditions, "context": context})
         torch.manual_seed(0)
         output = call.answer().float()
+        if "states" in call.conditions:
+            return output
         output = output if output.ndim == 3 else output[:, 0]
         return output.masked_fill(~self.layout.support[: output.shape[1]], 0.0)
+
+    def first_columns(self) -> ProbedCall:
+        """The same call of the first columns alone, of ``MOST_LOGITS`` logits at most."""
+        num, length = self.x_t.shape
+        kept = max(1, MOST_LOGITS // (num * self.layout.vocab_size))
+
+        def cut(x: Any) -> Any:
+            by_column = isinstance(x, Tensor) and x.ndim == 2 and x.shape[1] == length
+            return x[:, :kept] if by_column else x
+
+        given = {name: cut(x) for name, x in self.conditions.items() if name != "packing"}
+        return replace(self, x_t=cut(self.x_t), conditions=given)
 
 
 def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
@@ -192,7 +210,7 @@ def _check_cache(call: ProbedCall, real: Tensor, given: Mapping[str, Any]) -> No
         if not len(rows):
             return
         found = reader.lazy_log_d0(rows, state[rows], t[rows], here[rows]).read()
-        expected = algorithm.denoise(state, t, real, given)[here]
+        expected = algorithm.denoise_at(state, t, real, here, given)
         if not (gap := float((found.exp() - expected.exp()).abs().max())) <= 1e-4:
             raise ValueError(
                 f"{described(algorithm.backbone)}: probabilities in block {cut} with the cache of "
@@ -250,7 +268,7 @@ def _cuts(places: Sequence[int]) -> list[int]:
 
 def _other_ids(call: ProbedCall) -> Tensor:
     """Int[B, L]: at every position a legal id that differs from x_t; MASK if there is none."""
-    x_t, legal = call.x_t, call.layout.support.to(torch.uint8)
+    x_t, legal = call.x_t, legal_at(call.layout.support, slice(None)).to(torch.uint8)
     first = legal.argmax(dim=1).expand_as(x_t)
     last = (legal.shape[1] - 1 - legal.flip(1).argmax(dim=1)).expand_as(x_t)
     other = torch.where(x_t == first, last, first)
@@ -306,11 +324,12 @@ def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
     moved = torch.zeros_like(real)
     row = int(padded.sum(dim=1).argmax())
     length = int((~padded[row]).nonzero().max()) + 1 if not padded[row].all() else 0
-    if length in (0, real.shape[1]) or call.conditions.keys() - {"packing"}:
+    if length in (0, real.shape[1]) or call.conditions.keys() - {"packing", "states"}:
         return moved
     # the sample alone, with all of its PAD and with less
     sigma = None if call.sigma is None else call.sigma[row : row + 1]
-    alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, {})
+    states = {"states": True} if "states" in call.conditions else {}
+    alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, states)
     with suppress(RuntimeError, ValueError, IndexError, AssertionError):
         shorter = alone.logits(alone.x_t[:, :length])
         moved[row, :length] = (

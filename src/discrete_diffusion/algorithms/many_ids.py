@@ -31,6 +31,9 @@ ON_GPU = 8
 """Factor on ``AT_ONCE`` on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and
 .79 with 32, in 2.4 GiB more (``python benchmarks/base_text.py --device cuda --at-once``)."""
 
+_IDS = 2**12
+"""Ids whose gradients are computed in bfloat16 at once before they are added up in float32."""
+
 LEAST_ROWS = 4
 """Fewest rows of a product with the head: of 1 to 3 rows the library's sums have other bits."""
 
@@ -75,7 +78,12 @@ class LazyLogD(NamedTuple):
         # with rows of zeros up to the fewest of a product
         filled = F.pad(values, (0, 0, 0, max(0, LEAST_ROWS - len(values))))
         logits = self.head(filled.to(self.head.weight.dtype))[: len(values)].float()
-        return log_softmax_on(logits, self.support[self.position[rows]])
+        return log_softmax_on(logits, legal_at(self.support, self.position[rows]))
+
+
+def legal_at(support: Tensor, position: Any) -> Tensor:
+    """Rows of ``support`` Bool[L, V] at N positions: Bool[N, V], or Bool[1, V] if all are one."""
+    return support[:1] if support.stride(0) == 0 else support[position]
 
 
 def nll_of_states(
@@ -159,7 +167,9 @@ def _row_chunks(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield slices of rows and their logits Float32[n, V], log 0 at illegal ids; the next chunk
     overwrites the logits."""
-    num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
+    # bfloat16 stands beside its logits in float32: half as many at once take as much memory
+    at_once = AT_ONCE * ON_GPU if weight.is_cuda else AT_ONCE // (4 // weight.element_size() or 1)
+    num, size = len(states), max(1, at_once // len(weight))
     states = states.to(weight)
     offset = states.new_zeros(1) if bias is None else bias.to(weight)
     # buffers for the products of every chunk, and for their logits in float32
@@ -171,8 +181,8 @@ def _row_chunks(
         torch.addmm(offset, states[part], weight.t(), out=products[: len(logits)])
         if wide is not products:
             logits.copy_(products[: len(logits)])
-        illegal = targets.support[targets.position[part]].logical_not_()
-        yield part, logits.masked_fill_(illegal, neg_inf(torch.float32))
+        legal = legal_at(targets.support, targets.position[part])
+        yield part, logits.masked_fill_(~legal, neg_inf(torch.float32))
 
 
 class Slopes(NamedTuple):
@@ -201,8 +211,10 @@ class Slopes(NamedTuple):
         # weight += slope^T rows, for any types
         if self.weight.dtype == slope.dtype:
             self.weight.addmm_(slope.t(), rows)
-        else:
-            self.weight.add_(slope.t() @ rows)
+            return
+        num = len(self.weight) if slope.is_cuda else _IDS
+        for of_ids, total in zip(slope.t().split(num), self.weight.split(num), strict=True):
+            total.add_(of_ids @ rows)
 
 
 def product_type(weight: Tensor) -> torch.dtype:

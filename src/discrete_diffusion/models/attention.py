@@ -21,9 +21,10 @@ Mask: TypeAlias = Tensor | BlockMask | None
 
 _HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
-_MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
+_MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16, _MOST_KEYS_KEPT = 48, 1024, 512
 """Most keys for which attention is written out on the CPU; its memory grows with their square. In
-float32 only with AVX-512 and without gradients, as every layer would keep its attention weights."""
+float32 only with AVX-512 and without gradients, as every layer would keep its attention weights; in
+bfloat16 with gradients up to the last."""
 
 _MOST_SHAPES = 64
 """Most compilations of one function, one for each shape; further shapes run uncompiled. PyTorch's
@@ -37,7 +38,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool =
     the scores; or ``causal``; or a ``BlockMask`` of flex attention.
 
     PyTorch's fused kernel is used except where plain products are faster: on the CPU, in bfloat16
-    up to 1,024 keys, and with AVX-512 without gradients up to 48 (``python benchmarks/speed.py``).
+    up to 1,024 keys (512 with gradients, which keep the weights), and with AVX-512 without
+    gradients up to 48 (``python benchmarks/speed.py``).
     ``causal`` always uses the fused kernel.
     """
     # flex attention, compiled on a GPU alone
@@ -86,7 +88,8 @@ def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
     if q.device.type != "cpu":
         return False
     if q.dtype == torch.bfloat16 or torch.is_autocast_enabled("cpu"):
-        return k.shape[2] <= _MOST_KEYS_BFLOAT16
+        kept = torch.is_grad_enabled()
+        return k.shape[2] <= (_MOST_KEYS_KEPT if kept else _MOST_KEYS_BFLOAT16)
     return _HAS_AVX512 and k.shape[2] <= _MOST_KEYS_FLOAT32 and not torch.is_grad_enabled()
 
 

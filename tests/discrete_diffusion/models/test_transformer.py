@@ -237,6 +237,8 @@ def test_attention_is_written_out_where_it_pays(monkeypatch, has_avx512):
     with grad():
         assert not attention._written_out_is_faster(q, q)
         assert attention._written_out_is_faster(q.bfloat16(), q.bfloat16())
+        long = torch.randn(2, 2, 600, 8).bfloat16()
+        assert not attention._written_out_is_faster(q.bfloat16(), long)
         with torch.autocast("cpu", torch.bfloat16):
             assert attention._written_out_is_faster(q, q)
     assert not attention._written_out_is_faster(q.to("meta"), q.to("meta"))
