@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, field
-from itertools import chain, combinations
+from itertools import combinations
 from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, VocabConfig
+from discrete_diffusion.layout import RELATIONS, VocabConfig
 from discrete_diffusion.runtime import Shard, Stop, progress
 from discrete_diffusion.sampling import Narrowing
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -36,9 +37,7 @@ EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second, as in ``
 _MOST_AT_ONCE = 1024  # samples of a round. Accepted ones are written before the next round
 Known = Mapping[tuple[int, int], int]  # code of each known pair of rooms i < j, "no-edge" included
 
-_NESTING = [{INSIDE: -1, SURROUNDING: 1}.get(code, 0) for code in range(len(RELATIONS))]
-
-ORDERS = torch.tensor([RELATION_X_ORDER, RELATION_Y_ORDER, _NESTING])
+ORDERS = torch.tensor([signs[: NO_EDGE + 1] for _, signs in vocabulary.ORDERS])
 """Int[3, 11]: order of room i and room j on each axis and by nesting. -1: i is left of, above or
 inside j; 1: the inverse; 0: neither."""
 
@@ -159,11 +158,9 @@ def keep_buildable(
 ) -> Accepted:
     """Accept the samples that have a floor plan, see ``have_plans``; undecided ones are rejected.
     The processes of ``shard`` share the verdicts."""
-    judge = Buildable(effort, shard or Shard())
+    judge, kept = Buildable(effort, shard or Shard()), Accepted(num)
     remedy = f"max_tries={max_tries}: raise it for more, or take buildable=lookahead"
-    return accept_samples(
-        draw, judge, Accepted(num), max_tries=max_tries, remedy=remedy, on_kept=on_kept
-    )
+    return accept_samples(draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept)
 
 
 def accept_samples(
@@ -238,19 +235,14 @@ class DecidedOnce(ABC, Generic[T]):
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[T]:
         if not diagrams:
             return []
-        # diagrams that nobody has decided
-        keys = DiagramSet.of(diagrams).canonical_keys.tolist()
-        new = {
-            key: diagram
-            for key, diagram in zip(keys, diagrams, strict=True)
-            if key not in self._known
-        }
-        # each process decides its share
-        size = self._shard.world_size
-        parts = [list(new.values())[rank::size] for rank in range(size)]
-        found = self._shard.map(self._decide, parts)
-        asked = [list(new)[rank::size] for rank in range(size)]
-        self._known |= zip(chain(*asked), chain(*found), strict=True)
+        # each process decides its share of the diagrams that nobody has decided
+        keys, size = DiagramSet.of(diagrams).canonical_keys.tolist(), self._shard.world_size
+        distinct = dict(zip(keys, diagrams, strict=True))
+        new = [(key, each) for key, each in distinct.items() if key not in self._known]
+        parts = [new[rank::size] for rank in range(size)]
+        found = self._shard.map(self._decide, [[each for _, each in part] for part in parts])
+        for part, answers in zip(parts, found, strict=True):
+            self._known |= zip((key for key, _ in part), answers, strict=True)
         return [self._known[key] for key in keys]
 
 

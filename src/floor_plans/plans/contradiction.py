@@ -113,21 +113,6 @@ def contradiction(
     return Contradiction(_in_a_chain(members), names, level, is_irreducible, is_realisable)
 
 
-def contradiction_sentence(
-    diagram: BubbleDiagram,
-    level: str = "buildable",
-    *,
-    rule: BoxRule | None = None,
-    effort: float = EFFORT,
-) -> str:
-    """Return ``contradiction`` as a sentence, or one that says that none was found."""
-    found = contradiction(diagram, level, rule=rule, effort=effort)
-    if found is not None:
-        return found.sentence()
-    (answer,) = have_plans([diagram], level, rule=rule, effort=effort)
-    return "it has a plan" if answer else "whether it has a plan was not decided with this effort"
-
-
 def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
     """Names of rooms: ``living room``, ``kitchen``. Rooms of one type are numbered, ``bathroom 1``,
     ``bathroom 2``; a room of unknown type is a ``room``."""
@@ -145,14 +130,11 @@ class _Search:
     def __init__(
         self, diagram: BubbleDiagram | PartialDiagram, buildable: bool, rule: BoxRule, effort: float
     ) -> None:
-        known = {(i, j): code for i, j, code in diagram.relations}
-        all_known = isinstance(diagram, BubbleDiagram)
         self._rooms = range(diagram.num_rooms)
-        self._codes = {
-            pair: known.get(pair, NO_EDGE)
-            for pair in combinations(self._rooms, 2)
-            if all_known or pair in known
-        }
+        # pairs that a diagram leaves out are unrelated, those of a partial diagram unknown
+        pairs = combinations(self._rooms, 2) if isinstance(diagram, BubbleDiagram) else ()
+        known = {(i, j): code for i, j, code in diagram.relations}
+        self._codes = dict(sorted((dict.fromkeys(pairs, NO_EDGE) | known).items()))
         self._solve = partial(boxes_of_graph, rule=rule, buildable=buildable, effort=effort)
         self._settings = (rule, buildable, effort)
 
@@ -165,25 +147,24 @@ class _Search:
             return list(circle)
         # any three rooms
         for rooms in combinations(self._rooms, 3):
-            pairs = [pair for pair in combinations(rooms, 2) if pair in self._codes]
-            codes = tuple(self._codes[pair] for pair in pairs)
-            if (
-                len(pairs) == 3
-                and _is_possible(_smallest_numbering(codes), *self._settings) is False
-            ):
-                return [(*pair, code) for pair, code in zip(pairs, codes, strict=True)]
+            members = self._members(pair for pair in combinations(rooms, 2) if pair in self._codes)
+            codes = tuple(code for *_, code in members)
+            if len(codes) == 3 and _three_fit(_smallest_numbering(codes), *self._settings) is False:
+                return members
         if circle:
             return list(circle)
         # all pairs
-        everything = [(*pair, code) for pair, code in self._codes.items()]
-        return everything if self.is_possible() is False else None
+        return self._members(self._codes) if self.is_possible() is False else None
+
+    def _members(self, pairs: Iterable[tuple[int, int]]) -> list[Member]:
+        return [(*pair, self._codes[pair]) for pair in pairs]
 
     def is_possible(self) -> bool | None:
         """Return True if boxes with all known relations exist, None if undecided. A cycle of
         rooms on an axis rules them out without the solver."""
         if any(self._shortest_cycle(signs) for _, signs in ORDERS[:2]):
             return False
-        return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
+        return self._is_possible(self._members(self._codes))
 
     def reduced(self, members: Sequence[Member]) -> tuple[list[Member], bool]:
         """Drop members while the rest stays infeasible. Returns the rest, and True if every member
@@ -241,23 +222,20 @@ class _Search:
             if networkx.has_path(graph, second, first)
         ]
         rooms: list[int] = min(circles, key=len, default=[])
-        pairs = [(min(p), max(p)) for p in zip(rooms, [*rooms[1:], *rooms[:1]], strict=True)]
-        return tuple((*pair, self._codes[pair]) for pair in pairs)
+        pairs = zip(rooms, [*rooms[1:], *rooms[:1]], strict=True)
+        return tuple(self._members((min(pair), max(pair)) for pair in pairs))
 
 
 def _smallest_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
     """Smallest codes of (0, 1), (0, 2), (1, 2) over all numberings of three rooms."""
     known = dict(zip(combinations(range(3), 2), codes, strict=True))
     known |= {(j, i): INVERSE[code] for (i, j), code in [*known.items()]}
-    numbered = [
-        tuple(known[rooms[i], rooms[j]] for i, j in combinations(range(3), 2))
-        for rooms in permutations(range(3))
-    ]
-    return min(numbered)
+    numberings = permutations(range(3))
+    return min(tuple(known[pair] for pair in combinations(rooms, 2)) for rooms in numberings)
 
 
 @cache
-def _is_possible(
+def _three_fit(
     codes: tuple[int, ...], rule: BoxRule, buildable: bool, effort: float
 ) -> bool | None:
     """Return True if three rooms can have these relations. Cached, as only 231 cases differ."""
@@ -288,7 +266,7 @@ def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def member_text(member: Member, names: Sequence[str]) -> str:
-    """Return ``kitchen left-of bathroom``. ``names``: names of all rooms."""
+    """Text such as ``kitchen left-of bathroom``. ``names``: names of all rooms."""
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"
 
@@ -324,13 +302,11 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     for k in without[:_MAX_NAMED]:
         why = contradiction(asked[k], effort=_EFFORT)
         found[k] = why.sentence() if why else "which relations contradict each other is unknown"
-    lines = (
-        [_problem_sentence(report, "relations that no floor plan has", found, num)] if found else []
-    )
+    kind = "relations that no floor plan has"
+    lines = [_problem_sentence(report, kind, found, num)] if found else []
     if undecided := answers.count(None):
-        lines.append(
-            f"{counted(undecided, 'diagram')} undecided: no floor plan found, nor ruled out"
-        )
+        which = counted(undecided, "diagram")
+        lines.append(f"{which} undecided: no floor plan found, nor ruled out")
     return lines
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from floor_plans.diagrams.geometry import (
     relations_from_boxes,
     threshold_of,
 )
-from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, INVERSE, NO_EDGE, SURROUNDING
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -122,10 +122,9 @@ def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
         return Door.from_json(data, len(floors))
     (box,) = boxes_in_metres([checked_box(data["box"], "doors")], unit)
     if "rooms" in data:
-        rooms = rooms_from_json(data["rooms"], len(floors))
-    else:
-        rooms = adjacent_rooms(box, floors, is_front=data.get("type") == "front-door")
-    return Door.from_box(rooms, box)
+        return Door.from_box(rooms_from_json(data["rooms"], len(floors)), box)
+    is_front = data.get("type") == "front-door"
+    return Door.from_box(adjacent_rooms(box, floors, is_front=is_front), box)
 
 
 def adjacent_rooms(
@@ -137,12 +136,9 @@ def adjacent_rooms(
 
     opening = shapely.box(*box)
     around = opening.buffer(_AROUND)
-
-    def nearness(room: int) -> tuple[float, float]:
-        return round(opening.distance(floors[room]), 2), -around.intersection(floors[room]).area
-
-    # by distance, then by area around the door
-    nearest = sorted(range(len(floors)), key=nearness)
+    distances = [round(opening.distance(floor), 2) for floor in floors]
+    areas = [around.intersection(floor).area for floor in floors]
+    nearest = sorted(range(len(floors)), key=lambda room: (distances[room], -areas[room]))
     if is_front or len(nearest) == 1:
         return nearest[0], FRONT_DOOR
     return ordered(nearest[0], nearest[1])
@@ -178,34 +174,28 @@ def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
     return ordered(numbers[0], numbers[1])
 
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from functools import cached_property as computed_once
+else:
 
+    class computed_once:
+        """``functools.cached_property`` of Python 3.12, which has no lock.
 
-class computed_once(Generic[T]):
-    """Property computed once, without a lock, as ``functools.cached_property`` of Python 3.12.
+        Before 3.12 all objects of a class share a lock. Threads then wait for each other, and for
+        ever if a Ctrl-C arrives just after the main thread took the lock.
+        """
 
-    Before 3.12 all objects of a class share a lock. Threads then wait for each other, and for ever
-    if a Ctrl-C arrives just after the main thread took the lock.
-    """
+        def __init__(self, compute):
+            self._compute, self.__doc__ = compute, compute.__doc__
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
+        def __set_name__(self, owner, name):
+            self._name = name
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> computed_once[T]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-
-    def __get__(self, instance: object | None, owner: type) -> computed_once[T] | T:
-        if instance is None:
-            return self
-        value = instance.__dict__[self._name] = self._compute(instance)
-        return value
+        def __get__(self, instance, owner):
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._compute(instance)
+            return value
 
 
 PLAN_KEYS = ("unit", "boundary", "doors", "areas", "floors")
@@ -331,13 +321,8 @@ class FloorPlan:
     @property
     def overlap(self) -> float:
         """Square metres shared by two boxes, neither of which lies within the other."""
-        return float(
-            sum(
-                a.intersection(b).area
-                for a, b in combinations(self.boxes, 2)
-                if not (a.covers(b) or b.covers(a))
-            )
-        )
+        pairs = [(a, b) for a, b in combinations(self.boxes, 2) if not (a.covers(b) or b.covers(a))]
+        return float(sum(a.intersection(b).area for a, b in pairs))
 
     @property
     def honours_diagram(self) -> bool:
@@ -355,12 +340,9 @@ class FloorPlan:
         for i, j in combinations(range(self.diagram.num_rooms), 2):
             code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
             # an inner room must lie within its outer one
-            inner, outer = (i, j) if code == INSIDE else (j, i)
-            outside = code in (INSIDE, SURROUNDING) and not self.boxes[outer].covers(
-                self.boxes[inner]
-            )
-            inverse = NO_EDGE if reverse == NO_EDGE else 9 - reverse
-            if outside or code not in (forwards[i, j], inverse):
+            inner, outer = (self.boxes[k] for k in ((i, j) if code == INSIDE else (j, i)))
+            is_outside = code in (INSIDE, SURROUNDING) and not outer.covers(inner)
+            if is_outside or code not in (forwards[i, j], INVERSE[reverse]):
                 yield i, j
 
     def relabelled(self, order: Sequence[int]) -> FloorPlan:

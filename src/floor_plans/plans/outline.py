@@ -63,8 +63,7 @@ class Outline(Checked):
         """Width and height of the boundary in decimetres, rounded down."""
         if self.boundary is None:
             raise ValueError("only a boundary has a size")
-        (x0, y0), corners = self.origin, self.boundary
-        width, height = max(x for x, _ in corners) - x0, max(y for _, y in corners) - y0
+        width, height = (max(axis) - min(axis) for axis in zip(*self.boundary, strict=True))
         return _decimetres(width), _decimetres(height)
 
     @computed_once

@@ -192,8 +192,7 @@ def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> No
 
 
 def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """Call ``use`` with the database; if the file is unusable, log this at ``level``, return
-    None."""
+    """Call ``use`` with the database; if the file is unusable, log it at ``level``: None."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -225,8 +224,8 @@ def _solver_version() -> str:
 
 def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
     """Shares of the first ``num`` diagrams that are "realisable", "buildable" (see ``find_boxes``)
-    and "undecided" at either level; ``num_verdicts``: the number decided. Empty without diagrams,
-    or without OR-Tools. Uses as many threads as torch has."""
+    and "undecided"; ``num_verdicts``: the number decided. Empty without diagrams, or without
+    OR-Tools. Uses as many threads as torch has."""
     measured = list(diagrams[:num])
     if not measured or not is_installed():
         return {}
@@ -234,27 +233,21 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
     decide = partial(have_plans, effort=_EFFORT_OF_SHARES, threads=threads)
     buildable = decide(measured, "buildable")
     # a buildable diagram is realisable, so only the others are decided again
-    others = [k for k, answer in enumerate(buildable) if not answer]
-    realisable = [True] * len(measured)
-    found = have_plans(
-        [measured[k] for k in others], "realisable", effort=_EFFORT_OF_SHARES, threads=threads
-    )
-    for k, answer in zip(others, found, strict=True):
-        realisable[k] = bool(answer)
-    # a diagram undecided at either level
-    undecided = sum(None in answers for answers in zip(buildable, realisable, strict=True))
+    others = [each for each, answer in zip(measured, buildable, strict=True) if not answer]
+    realisable = decide(others, "realisable")
+    num_buildable, num = sum(map(bool, buildable)), len(measured)
     return {
-        "realisable": sum(realisable) / len(measured),
-        "buildable": sum(map(bool, buildable)) / len(measured),
-        "undecided": undecided / len(measured),
-        "num_verdicts": len(measured),
+        "realisable": (num_buildable + sum(map(bool, realisable))) / num,
+        "buildable": num_buildable / num,
+        "undecided": buildable.count(None) / num,
+        "num_verdicts": num,
     }
 
 
 @dataclass(frozen=True)
 class PlanScores:
-    """Shares of diagrams with a plan. ``per_seed``: ``plan_shares`` of every set of samples, by
-    name; ``real``: ``plan_shares`` of real plans."""
+    """Shares of diagrams with a plan: ``plan_shares`` of every set of samples, by name, and of
+    ``real`` plans."""
 
     per_seed: dict[str, list[float]]
     real: dict[str, float]

@@ -6,7 +6,6 @@ Each check takes a plan and the parameters of its rule, and returns ``Findings``
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from floor_plans.rules.finding import (
     Findings,
     Parameters,
     kinds_of,
+    limits_of,
     name_of,
     name_of_door,
     names_of,
@@ -53,11 +53,9 @@ def check_access(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every room of the kinds ``reached`` is reached from a front door through the kinds
     ``through`` alone."""
     through, wanted = parameters["through"], rooms_of(plan, parameters["reached"])
-    if not wanted:
-        return None
-    # rooms that the search misses
     reached = _reached(plan, through)
-    return tuple(_unreached(plan, k, reached, through) for k in wanted if k not in reached)
+    missed = tuple(_unreached(plan, k, reached, through) for k in wanted if k not in reached)
+    return missed if wanted else None
 
 
 def check_bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
@@ -119,23 +117,13 @@ def _entered(plan: FloorPlan) -> set[int]:
 
 def _reached(plan: FloorPlan, through: Collection[str]) -> set[int]:
     """Rooms reached from a front door in a common room, through rooms of the kinds ``through``."""
-    # graph of interior doors
-    common, joined = set(rooms_of(plan, through)), defaultdict(set)
-    for door in plan.doors:
-        if not door.is_front:
-            first, second = door.rooms
-            joined[first].add(second)
-            joined[second].add(first)
-    reached = _entered(plan)
+    common, reached = set(rooms_of(plan, through)), _entered(plan)
     if not reached & common:
         return set()
-    # search that passes through common rooms only
-    todo = [*reached]
-    while todo:
-        room = todo.pop()
-        new = joined[room] - reached if room in common else set()
+    # doors of the common rooms reached so far lead to further rooms
+    inner = [{*door.rooms} for door in plan.doors if not door.is_front]
+    while new := set().union(*(rooms for rooms in inner if rooms & reached & common)) - reached:
         reached |= new
-        todo += new
     return reached
 
 
@@ -223,10 +211,8 @@ def lies_on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> boo
 def check_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the shorter side of the box around every floor is at least the ``least`` of its
     kind, in metres."""
-    widths = []
-    for floor in plan.rooms:
-        x0, y0, x1, y1 = (0.0,) * 4 if floor.is_empty else floor.bounds
-        widths.append(float(min(x1 - x0, y1 - y0)))
+    bounds = [(0.0,) * 4 if floor.is_empty else floor.bounds for floor in plan.rooms]
+    widths = [float(min(x1 - x0, y1 - y0)) for x0, y0, x1, y1 in bounds]
     return _too_small(plan, widths, parameters, ("is {} m wide", "m", "wider"))
 
 
@@ -241,19 +227,13 @@ def _too_small(
 ) -> Findings:
     """Findings for sizes below their limits. ``words``: state, unit and remedy."""
     (has, unit, larger), least = words, parameters["least"]
-    ruled = [(k, least[kind]) for k, kind in enumerate(kinds_of(plan)) if kind in least]
-    if not ruled:
-        return None
-    # rooms below the limit of their kind
-    return tuple(
-        Finding(
-            (k,),
-            f"{name_of(plan, k)} {has.format(f'{sizes[k]:.2f}')}, at least {limit:.2f} {unit}",
-            f"make it {limit - sizes[k]:.2f} {unit} {larger}",
-        )
-        for k, limit in ruled
-        if sizes[k] < limit - TOLERANCE
-    )
+    ruled, found = limits_of(plan, least), []
+    for k, _, limit in ruled:
+        if sizes[k] < limit - TOLERANCE:
+            is_now = has.format(f"{sizes[k]:.2f}")
+            what = f"{name_of(plan, k)} {is_now}, at least {limit:.2f} {unit}"
+            found.append(Finding((k,), what, f"make it {limit - sizes[k]:.2f} {unit} {larger}"))
+    return tuple(found) if ruled else None
 
 
 def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
@@ -264,20 +244,16 @@ def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
     if not rooms:
         return None
     also, sliver = rooms_of(plan, parameters.get("to", ())), parameters.get("sliver", 0.0)
-    opened = {
-        room for door in plan.doors if "to" in parameters and door.is_open for room in door.rooms
-    }
-    rooms = [room for room in rooms if room not in opened]
-    # rooms with less facade than the rule requires
-    return tuple(
-        Finding(
-            (k,),
-            f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m",
-            f"bring {least - length:.2f} m more of it to the outside",
-        )
-        for k, length in facade_lengths(plan, rooms, parameters["wall"], also, sliver).items()
-        if length < least - TOLERANCE
-    )
+    if "to" in parameters:
+        opened = {room for door in plan.doors if door.is_open for room in door.rooms}
+        rooms = [room for room in rooms if room not in opened]
+    found = []
+    for k, length in facade_lengths(plan, rooms, parameters["wall"], also, sliver).items():
+        if length < least - TOLERANCE:
+            what = f"{name_of(plan, k)} has {length:.2f} m of outer wall, at least {least:.2f} m"
+            change = f"bring {least - length:.2f} m more of it to the outside"
+            found.append(Finding((k,), what, change))
+    return tuple(found)
 
 
 def check_window(plan: FloorPlan, parameters: Parameters) -> Findings:

@@ -66,10 +66,8 @@ Findings = tuple[Finding, ...] | None
 
 
 def added_rooms(diagram: BubbleDiagram) -> list[int]:
-    """Numbers of the rooms that were added to a diagram, by its key "added".
-
-    Raises ``DiagramError`` if the key is not a list of numbers of rooms.
-    """
+    """Numbers of the rooms that were added to a diagram, by its key "added". Raises
+    ``DiagramError`` if the key is not a list of numbers of rooms."""
     added, num = diagram.metadata.get(ADDED, []), diagram.num_rooms
     if not (isinstance(added, list | tuple) and all(room in range(num) for room in added)):
         shown = reprlib.repr(added)
@@ -78,8 +76,7 @@ def added_rooms(diagram: BubbleDiagram) -> list[int]:
 
 
 def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
-    """Remove the boxes and the added rooms of a diagram, with the areas of these rooms. Raises
-    ``DiagramError`` as ``added_rooms`` does."""
+    """Remove the boxes and the ``added_rooms`` of a diagram, with the areas of these rooms."""
     added = added_rooms(diagram)
     own = [room for room in range(diagram.num_rooms) if room not in added]
     # new numbers of the other rooms
@@ -88,22 +85,22 @@ def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
     areas = metadata.get("areas")
     if added and isinstance(areas, list) and len(areas) == diagram.num_rooms:
         metadata["areas"] = [areas[room] for room in own]
-    relations = tuple(
-        (number[i], number[j], code)
-        for i, j, code in diagram.relations
-        if i in number and j in number
-    )
+    kept = [(i, j, code) for i, j, code in diagram.relations if i in number and j in number]
+    relations = tuple((number[i], number[j], code) for i, j, code in kept)
     rooms = tuple(diagram.rooms[room] for room in own)
     return replace(diagram, rooms=rooms, relations=relations, boxes=None, metadata=metadata)
 
 
 def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
-    """Kind of every room: its type, or ``HALL`` if it was added. Raises ``DiagramError`` as
-    ``added_rooms`` does."""
-    added = added_rooms(plan.diagram)
-    return tuple(
-        HALL if k in added else ROOM_TYPES[room] for k, room in enumerate(plan.diagram.rooms)
-    )
+    """Kind of every room: its type, or ``HALL`` if it is one of the ``added_rooms``."""
+    added, rooms = added_rooms(plan.diagram), enumerate(plan.diagram.rooms)
+    return tuple(HALL if k in added else ROOM_TYPES[room] for k, room in rooms)
+
+
+def limits_of(plan: FloorPlan, limits: Mapping[str, Any]) -> list[tuple[int, str, Any]]:
+    """Rooms whose kinds have a limit, with kind and limit."""
+    kinds = enumerate(kinds_of(plan))
+    return [(k, kind, limits[kind]) for k, kind in kinds if kind in limits]
 
 
 def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
@@ -113,9 +110,7 @@ def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
 
 
 def name_of(plan: FloorPlan, room: int) -> str:
-    """Name of a room, as ``bathroom 2``. An added room is a ``hall``, numbered if there are
-    several."""
-    # added rooms have no type
+    """Name of a room, as ``bathroom 2``, or ``hall 2`` of added rooms."""
     halls = rooms_of(plan, [HALL])
     if room in halls:
         return "hall" if len(halls) == 1 else f"hall {halls.index(room) + 1}"
@@ -140,11 +135,8 @@ def name_of_door(plan: FloorPlan, door: Door) -> str:
 
 
 def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
-    """Read a plan from an untrusted source.
-
-    Raises ``DiagramError`` naming the key for too many entries or too large numbers or lengths,
-    before any computation, and for data that ``FloorPlan.of`` refuses.
-    """
+    """Read a plan from an untrusted source. Raises ``DiagramError`` naming the key for too many
+    entries, too large numbers or lengths, and what ``FloorPlan.of`` refuses."""
     # numbers of entries
     for key, most in _MOST_ENTRIES.items():
         if isinstance(data.get(key), list) and len(data[key]) > most:

@@ -6,7 +6,6 @@ may still be hard to furnish. Free rectangles lie along the sides of a floor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from floor_plans.rules.finding import (
     Findings,
     Parameters,
     kinds_of,
+    limits_of,
     name_of,
     rooms_of,
 )
@@ -33,12 +33,6 @@ _BESIDE, _TAKEN = 1.2, 0.1
 take."""
 _TOUCHING = 0.16  # metres up to which two rooms touch
 _BALCONY = "Balcony"
-
-
-def _ruled(plan: FloorPlan, limits: Mapping[str, Any]) -> list[tuple[int, str, Any]]:
-    """Rooms whose kinds have a limit, with kind and limit."""
-    kinds = enumerate(kinds_of(plan))
-    return [(k, kind, limits[kind]) for k, kind in kinds if kind in limits]
 
 
 def _clear_floor(plan: FloorPlan, room: int, parameters: Parameters) -> BaseGeometry:
@@ -77,7 +71,7 @@ def check_furniture(plan: FloorPlan, parameters: Parameters) -> Findings:
     openings take none."""
     from shapely import LineString, union_all
 
-    ruled, found = _ruled(plan, parameters["least"]), []
+    ruled, found = limits_of(plan, parameters["least"]), []
     for k, kind, sizes in ruled:
         floor, deep = _clear_floor(plan, k, parameters), parameters["in_front"].get(kind, 0.0)
         doors = [d for d in plan.doors if deep and k in d.rooms and not d.is_open]
@@ -94,13 +88,10 @@ def check_furniture(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_shapes(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that rooms are at most ``most`` times as long as wide, by kind.
-
-    At most the share ``share`` of a room may lie in parts narrower than ``narrow`` metres.
-
-    Of the inner rectangles that are nearly the largest the one with the best ratio counts.
-    """
-    ruled, found = _ruled(plan, parameters["most"]), []
+    """Check that rooms are at most ``most`` times as long as wide, by kind, and at most the share
+    ``share`` of them lies in parts narrower than ``narrow`` metres. Of the inner rectangles that
+    are nearly the largest the one with the best ratio counts."""
+    ruled, found = limits_of(plan, parameters["most"]), []
     for k, kind, most in ruled:
         floor, narrow = _clear_floor(plan, k, parameters), parameters["narrow"].get(kind, 0.0)
         sides = np.sort(inner_rectangles(floor), axis=1)
@@ -125,7 +116,7 @@ def narrow_part(floor: BaseGeometry, width: float) -> Any:
 
 def check_largest(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that clear floors have at most ``most`` square metres, by kind of room."""
-    ruled, found = _ruled(plan, parameters["most"]), []
+    ruled, found = limits_of(plan, parameters["most"]), []
     for k, _, most in ruled:
         if (area := _clear_floor(plan, k, parameters).area) > most + TOLERANCE:
             what = f"{name_of(plan, k)} has {area:.1f} m2, at most {most:g} m2"
@@ -153,10 +144,8 @@ def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_islands(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that no room of the kinds ``rooms`` stands as an island in one of the kinds ``around``.
-
-    An island has the share ``touched`` of its walls to the room around it, which passes it in
-    strips narrower than ``narrow`` metres."""
+    """Check that no room of the kinds ``rooms`` stands as an island in one of the kinds ``around``:
+    with the share ``touched`` of its walls to that room, in strips narrower than ``narrow``."""
     rooms, around = rooms_of(plan, parameters["rooms"]), rooms_of(plan, parameters["around"])
     if not rooms:
         return None
@@ -171,10 +160,8 @@ def check_islands(plan: FloorPlan, parameters: Parameters) -> Findings:
             strips = narrow_part(floor, parameters["narrow"]) if strips is None else strips
             beside = strips.intersection(plan.rooms[k].buffer(_BESIDE, join_style="mitre"))
             if beside.area > _TAKEN * floor.area:
-                what = (
-                    f"{name_of(plan, k)} stands in {name_of(plan, j)} with narrow strips around it"
-                )
-                found.append(Finding((k, j), what, "move it to a wall"))
+                what = f"{name_of(plan, k)} stands in {name_of(plan, j)} with narrow strips around"
+                found.append(Finding((k, j), f"{what} it", "move it to a wall"))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,102 +20,148 @@ from floor_plans.rules.asked import ASKED
 from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters, check_rooms
 
 
-@dataclass(frozen=True)
-class ParameterType:
-    """Type of a parameter: "number" above 0, "share" above 0 and at most 1, list of "kinds" of
-    rooms, "number by kind" for some of ``names``, or "sizes by kind" (1.5 x 1.7 or 1.1 x 2.1)."""
+def number(node: Node) -> float:
+    """Read a number above 0."""
+    try:
+        value = float(node.words)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0) or isinstance(node.value, dict | tuple):
+        raise node.error(f"expected a number above 0, got {node.shown}")
+    return value
 
-    name: str
-    names: tuple[str, ...] = ROOM_KINDS
+
+def share(node: Node) -> float:
+    """Read a share, above 0 and at most 1."""
+    value = number(node)
+    if value > 1:
+        remedy = f"; {value:g} % is {value / 100:g}" if 2 <= value <= 100 else ""
+        raise node.error(f"expected a share, above 0 and at most 1, got {value:g}{remedy}")
+    return value
 
 
-NUMBER, SHARE, KINDS = map(ParameterType, ("number", "share", "kinds"))
-BY_KIND, SIZES = map(ParameterType, ("number by kind", "sizes by kind"))
+def kinds(node: Node) -> tuple[str, ...]:
+    """Read a list of kinds of rooms."""
+    items = node.items("a list of kinds of rooms")
+    for item in items:
+        _check_name(item, "kind of room", item.value, ROOM_KINDS)
+    return tuple(str(item.value) for item in items)
+
+
+Sizes = tuple[tuple[float, float], ...]
+
+
+def sizes(node: Node) -> Sizes:
+    """Read sizes, such as ``1.5 x 1.7 or 1.1 x 2.1``."""
+    found = []
+    for size in node.words.split(" or "):
+        sides = re.fullmatch(r"\s*([\d.]+) x ([\d.]+)\s*", size)
+        if sides is None:
+            raise node.error(f"expected a size, as 1.5 x 1.7 or 1.1 x 2.1, got {node.shown}")
+        found.append((float(sides[1]), float(sides[2])))
+    return tuple(found)
+
+
+def by_kind(
+    node: Node, read: Callable[[Node], Any] = number, names: Sequence[str] = ROOM_KINDS
+) -> dict[str, Any]:
+    """Read a value for each of some ``names``, a number by default."""
+    entries = node.entries("a number for each kind of room")
+    for name, each in entries.items():
+        _check_name(each, "kind of room", name, names)
+    return {name: read(each) for name, each in entries.items()}
+
+
+def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
+    """Raise ``BriefError`` for an unknown name; the message has the closest known name."""
+    if name not in known:
+        raise node.error(unknown_name(noun, name, known))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule on floor plans: its check, types of its parameters by name, a few words for tables."""
+    """Rule on floor plans: its check, a reader for each of its parameters, a few words for
+    tables."""
 
     judge: Callable[[FloorPlan, Parameters], Findings]
-    parameters: Mapping[str, ParameterType]
+    parameters: Mapping[str, Callable[[Node], Any]]
     meaning: str
 
 
-_OUTER: Mapping[str, ParameterType] = {"rooms": KINDS, "wall": NUMBER}
+_OUTER = {"rooms": kinds, "wall": number}
 
 RULES: Mapping[str, Rule] = {
-    "apart": Rule(checks.check_apart, {"overlap": NUMBER}, "no two rooms share floor"),
-    "front": Rule(checks.check_front_door, {"rooms": KINDS}, "a front door into a common room"),
+    "apart": Rule(checks.check_apart, {"overlap": number}, "no two rooms share floor"),
+    "front": Rule(checks.check_front_door, {"rooms": kinds}, "a front door into a common room"),
     "access": Rule(
         checks.check_access,
-        {"reached": KINDS, "through": KINDS},
+        {"reached": kinds, "through": kinds},
         "rooms are reached from it through common rooms alone",
     ),
-    "bath": Rule(checks.check_bath_access, {"rooms": KINDS, "through": KINDS}, "so is a bathroom"),
+    "bath": Rule(checks.check_bath_access, {"rooms": kinds, "through": kinds}, "so is a bathroom"),
     "doors": Rule(
         checks.check_door_widths,
-        {"least": ParameterType(BY_KIND.name, (*ROOM_KINDS, checks.OUTSIDE))},
+        {"least": partial(by_kind, names=(*ROOM_KINDS, checks.OUTSIDE))},
         "least widths of doors",
     ),
-    "swings": Rule(checks.check_door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
-    "width": Rule(checks.check_widths, {"least": BY_KIND}, "least widths of rooms"),
-    "area": Rule(checks.check_areas, {"least": BY_KIND}, "least areas of rooms"),
+    "swings": Rule(checks.check_door_swings, {"overlap": number}, "doors turn without colliding"),
+    "width": Rule(checks.check_widths, {"least": by_kind}, "least widths of rooms"),
+    "area": Rule(checks.check_areas, {"least": by_kind}, "least areas of rooms"),
     "walls": Rule(
         checks.check_shared_walls,
-        {"facing": NUMBER, "wall": NUMBER, "on_wall": SHARE},
+        {"facing": number, "wall": number, "on_wall": share},
         "a wall and nothing else between related rooms; doors in walls",
     ),
-    "facade": Rule(checks.check_facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
+    "facade": Rule(checks.check_facade, {**_OUTER, "length": number}, "rooms have an outer wall"),
     "window": Rule(
         checks.check_window,
-        {**_OUTER, "share": SHARE, "height": NUMBER},
+        {**_OUTER, "share": share, "height": number},
         "outer walls are long enough for windows (necessary)",
     ),
     "escape": Rule(
         checks.check_facade,
-        {**_OUTER, "length": NUMBER},
+        {**_OUTER, "length": number},
         "bedrooms have an outer wall for a window to escape by (necessary)",
     ),
     "compact": Rule(
         checks.check_compact,
-        {"corners": NUMBER, "perimeter": NUMBER, "sliver": NUMBER, "wall": NUMBER},
+        {"corners": number, "perimeter": number, "sliver": number, "wall": number},
         "few corners and a short outline, where it is free",
     ),
     "fill": Rule(
-        checks.check_fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
+        checks.check_fill, {"share": share, "wall": number}, "rooms fill the outline that is given"
     ),
     "furniture": Rule(
         furnishing.check_furniture,
-        {"least": SIZES, "in_front": BY_KIND, "wall": NUMBER},
+        {"least": partial(by_kind, read=sizes), "in_front": by_kind, "wall": number},
         "rectangles of rooms clear of walls, of a living room clear of doors (necessary)",
     ),
     "shape": Rule(
         furnishing.check_shapes,
-        {"most": BY_KIND, "narrow": BY_KIND, "share": SHARE, "wall": NUMBER},
+        {"most": by_kind, "narrow": by_kind, "share": share, "wall": number},
         "rooms are not too long, nor narrow in parts (necessary)",
     ),
     "largest": Rule(
-        furnishing.check_largest, {"most": BY_KIND, "wall": NUMBER}, "largest areas of rooms"
+        furnishing.check_largest, {"most": by_kind, "wall": number}, "largest areas of rooms"
     ),
     "airy": Rule(
         checks.check_facade,
-        {**_OUTER, "length": NUMBER, "to": KINDS, "sliver": NUMBER},
+        {**_OUTER, "length": number, "to": kinds, "sliver": number},
         "kitchens have an outer wall, or one to a balcony (necessary)",
     ),
     "entry": Rule(
         furnishing.check_entry,
-        {"rooms": KINDS, "doors": NUMBER, "num_rooms": NUMBER},
+        {"rooms": kinds, "doors": number, "num_rooms": number},
         "the front door opens into a hall, or a living room with few more doors",
     ),
     "islands": Rule(
         furnishing.check_islands,
-        {**_OUTER, "around": KINDS, "touched": SHARE, "narrow": NUMBER},
+        {**_OUTER, "around": kinds, "touched": share, "narrow": number},
         "no rooms with narrow strips around them",
     ),
     "slits": Rule(
         furnishing.check_slits,
-        {"most": NUMBER, "sliver": NUMBER, "wall": NUMBER},
+        {"most": number, "sliver": number, "wall": number},
         "hardly any area in slits between rooms",
     ),
 }
@@ -142,14 +189,12 @@ def shipped_sets() -> list[str]:
 
 
 def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
-    """Read one of ``shipped_sets``, or a file of rules. ``key``: option that named the set, for
-    messages.
+    """Read one of ``shipped_sets``, or a file with a key for each rule. ``key``: option that named
+    the set, for messages.
 
-    A file has a key for each rule, with its parameters. With ``base: default`` it modifies the set
-    ``default``: parameters that the file leaves out stay, and ``fill: false`` drops a rule.
-
-    Raises ``ValueError`` naming file, line and key of a mistake, with the closest valid name, and
-    ``FileNotFoundError``.
+    With ``base: default`` a file modifies the set ``default``: parameters that it leaves out stay,
+    and ``fill: false`` drops a rule. Raises ``ValueError`` naming file, line and key of a mistake,
+    with the closest valid name, and ``FileNotFoundError``.
     """
     if name == NONE:
         return NO_RULES
@@ -164,7 +209,6 @@ def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
 
 
 def _rules_of(path: Path) -> dict[str, Parameters]:
-    """Read the rules of a file."""
     try:
         root = read_node(path, "file of rules", "base: and width:")
         entries = dict(root.entries(f"rules ({', '.join(RULES)}) with their parameters"))
@@ -187,12 +231,6 @@ def _rules_of(path: Path) -> dict[str, Parameters]:
     return rules
 
 
-def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
-    """Raise ``BriefError`` for an unknown name; the message has the closest known name."""
-    if name not in known:
-        raise node.error(unknown_name(noun, name, known))
-
-
 def read_parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     """Read the parameters of a rule; ``base``: default values."""
     types = RULES[rule].parameters
@@ -200,60 +238,11 @@ def read_parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     # given parameters replace those of the base
     for name, each in node.entries(f"parameters: {', '.join(types)}").items():
         _check_name(each, f"parameter of {rule}", name, types)
-        value = read_parameter(each, types[name])
+        value = types[name](each)
         read[name] = {**base.get(name, {}), **value} if isinstance(value, dict) else value
     if missing := [name for name in types if name not in read]:
         raise node.error(f"needs {', '.join(missing)}, or base: default, which has defaults")
     return read
-
-
-Sizes = tuple[tuple[float, float], ...]
-
-
-def read_parameter(
-    node: Node, kind: ParameterType
-) -> float | tuple[str, ...] | dict[str, float] | dict[str, Sizes]:
-    """Read one parameter of type ``kind``."""
-    # lists, numbers by kind, and numbers
-    if kind == KINDS:
-        items = node.items("a list of kinds of rooms")
-        for item in items:
-            _check_name(item, "kind of room", item.value, ROOM_KINDS)
-        return tuple(str(item.value) for item in items)
-    if kind.name in (BY_KIND.name, SIZES.name):
-        entries = node.entries("a number for each kind of room")
-        for name, each in entries.items():
-            _check_name(each, "kind of room", name, kind.names)
-        if kind == SIZES:
-            return {name: _sizes(each) for name, each in entries.items()}
-        return {name: _number(each) for name, each in entries.items()}
-    number = _number(node)
-    if kind == SHARE and number > 1:
-        remedy = f"; {number:g} % is {number / 100:g}" if 2 <= number <= 100 else ""
-        raise node.error(f"expected a share, above 0 and at most 1, got {number:g}{remedy}")
-    return number
-
-
-def _number(node: Node) -> float:
-    """Read a number above 0."""
-    try:
-        number = float(node.words)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number > 0) or isinstance(node.value, dict | tuple):
-        raise node.error(f"expected a number above 0, got {node.shown}")
-    return number
-
-
-def _sizes(node: Node) -> Sizes:
-    """Read sizes, such as ``1.5 x 1.7 or 1.1 x 2.1``."""
-    found = []
-    for size in node.words.split(" or "):
-        sides = re.fullmatch(r"\s*([\d.]+) x ([\d.]+)\s*", size)
-        if sides is None:
-            raise node.error(f"expected a size, as 1.5 x 1.7 or 1.1 x 2.1, got {node.shown}")
-        found.append((float(sides[1]), float(sides[2])))
-    return tuple(found)
 
 
 @dataclass(frozen=True)
