@@ -23,6 +23,7 @@ from floor_plans.diagrams.files.code_tables import (
 )
 from floor_plans.diagrams.files.fields import (
     DiagramError,
+    check_code,
     read_triple,
     relation_code,
     required_list,
@@ -66,11 +67,8 @@ class StatedRelation(NamedTuple):
 
 
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:
-    """Raise ``DiagramError`` for the first relation that contradicts earlier relations.
-
-    Contradictions are a second relation of a pair, and a cycle of rooms that are each left of,
-    above, or inside the next.
-    """
+    """Raise ``DiagramError`` for the first relation that contradicts earlier ones: a second one of
+    a pair, or one that closes a cycle of rooms each left of, above, or inside the next."""
     import networkx
 
     by_pair: dict[tuple[int, int], StatedRelation] = {}
@@ -115,8 +113,8 @@ class PartialDiagram:
     """A bubble diagram with unknown rooms or relations.
 
     ``rooms``: a room type code per room, None if unknown.
-    ``relations``: triples (i, j, r) with i < j, sorted: "room i is RELATIONS[r] room j", r in
-        0..12, where 10 ("no-edge") means no relation; a pair that is not listed is unknown.
+    ``relations``: as of ``BubbleDiagram``; code 10 ("no-edge") means no relation, and a pair that
+        is not listed is unknown.
     ``metadata``: anything else worth keeping; ignored by equality. ``boxes`` are refused, since
         they determine the relation of every pair.
 
@@ -136,8 +134,7 @@ class PartialDiagram:
         if n == 0:
             raise DiagramError("rooms", "a diagram needs at least one room")
         for k, room in enumerate(self.rooms):
-            if room is not None and not 0 <= room < len(ROOM_TYPES):
-                raise DiagramError(f"rooms[{k}]", f"{room} is not a room type code")
+            check_code(room or 0, len(ROOM_TYPES), "room type", f"rooms[{k}]")
         for k, (i, j, r) in enumerate(self.relations):
             if not (0 <= i < j < n and 0 <= r < len(RELATIONS)):
                 expected = f"expected i < j < {n} rooms and a code 0..{len(RELATIONS) - 1}"
@@ -285,13 +282,9 @@ def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> l
     layout.check(torch.where(unknown & real, layout.support.long().argmax(dim=1), tokens), real)
     pairs = list(enumerate(vocab.endpoints, start=vocab.n_max))
     codes, partials = codes_of(vocab), []
-    # known relations, then rooms
     for row, n in zip(tokens.tolist(), num_rooms.tolist(), strict=True):
+        rooms = tuple(None if id == vocab.mask_id else codes.rooms[id] for id in row[:n])
         known = [(i, j, row[k]) for k, (i, j) in pairs if j < n and row[k] != vocab.mask_id]
-        partials.append(
-            PartialDiagram(
-                tuple(None if room == vocab.mask_id else codes.rooms[room] for room in row[:n]),
-                tuple((i, j, codes.relations[id - vocab.edge_offset]) for i, j, id in known),
-            )
-        )
+        relations = tuple((i, j, codes.relations[id - vocab.edge_offset]) for i, j, id in known)
+        partials.append(PartialDiagram(rooms, relations))
     return partials

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from omegaconf import DictConfig
+from torch import Tensor
 
 from discrete_diffusion.data import (
     SPLITS,
@@ -24,8 +25,10 @@ from discrete_diffusion.data import (
     split_by_graph,
 )
 from discrete_diffusion.evaluation import (
+    EvaluateRequest,
     MeasuredData,
     RealData,
+    TrainedModel,
     check_reference,
     held_out_rows,
     measured_data,
@@ -51,19 +54,11 @@ from floor_plans.learning.conditions import FACTS_VERSION, Facts
 from floor_plans.plans.floor_plan import floor_plans, plans_with_boxes
 from floor_plans.solver.spec import RoomAreas
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-    from torch import Tensor
-
-    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
-
 logger = logging.getLogger(__name__)
 
 _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
-# ``generator_seed`` of generated reference plans; no recipe trains on it
-REFERENCE_SEED = 271_828_182
-NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
-"""Numbers of generated plans in the reference, and in the pool for floors."""
+REFERENCE_SEED = 271_828_182  # ``generator_seed`` of reference plans; no recipe trains on it
+NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000  # generated plans in the reference, and for floors
 
 RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared with
 
@@ -227,12 +222,9 @@ def read_plans(
     vocabulary: PlanVocabulary | None = None,
     remedy: str = "",
 ) -> ReadReport:
-    """Read the plans of a file with at most ``max_nodes`` rooms, and log their counts.
-
-    ``config``: reading options, of ``data=plans`` or ``evaluate``. ``remedy``: end of the message
-    on too many rooms, with ``{}`` for their number. Raises the readers' errors, and ``ValueError``
-    for a file without plans.
-    """
+    """Read the plans of a file with at most ``max_nodes`` rooms, by the reading options of
+    ``config``, and log their counts. ``remedy``: end of the message on too many rooms, with ``{}``
+    for their number. Raises the readers' errors, and ``ValueError`` for a file without plans."""
     options = ReadOptions(
         skip_invalid=config.skip_invalid,
         max_nodes=max_nodes,
@@ -279,11 +271,8 @@ def training_areas(config: DictConfig) -> RoomAreas:
 def read_measured(
     path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> ReadReport:
-    """Read plans for evaluation, or for comparison with samples.
-
-    ``trained_for``: vocabulary of a model, which limits the number of rooms and their types; None
-    limits the number of rooms to ``max_nodes`` of the request.
-    """
+    """Read plans for evaluation, or for comparison with samples, with the rooms of ``trained_for``,
+    the vocabulary of a model, or at most ``max_nodes`` of the request."""
     refuse_features(path)
     if trained_for is None:
         return read_plans(path, request, request.max_nodes, None, "; allow more with max_nodes={}")
@@ -315,7 +304,7 @@ def real_data_for_samples(
             "give reference=FILE",
             *(largest, RPLAN_VOCAB_CONFIG.n_max),
         )
-    # no file: generated plans of a seed that no recipe trains on
+    # no file: generated plans
     known = generator.cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = f"{NUM_REFERENCE:,} fresh plans of the embedded generator, "
     name += f"generator_seed={REFERENCE_SEED}, livable or not"
@@ -328,10 +317,8 @@ def real_data_for_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> RealDiagrams:
     """Reference data for a model: the held-out split of its checkpoint, or ``reference=FILE`` as
-    its test split.
-
-    Training data are ``training_data=FILE``, or the checkpoint's own if still readable.
-    """
+    its test split. Training data are ``training_data=FILE``, or the checkpoint's own if still
+    readable."""
     decoded: dict[str, list[BubbleDiagram]] = {}
 
     def with_images(data: DiagramDataset, split: str) -> list[BubbleDiagram]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Examples
 from discrete_diffusion.evaluation import (
+    EvaluateRequest,
     Evaluation,
     MeasurementSettings,
     ModelEvaluation,
@@ -22,6 +23,7 @@ from discrete_diffusion.evaluation import (
     SampleScores,
     TableRow,
     TableSection,
+    TrainedModel,
     error_note,
     facts_of_files,
     interval_entries,
@@ -32,9 +34,9 @@ from discrete_diffusion.evaluation import (
     scalars_first,
     shown_sizes,
 )
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import install_command, progress
-from discrete_diffusion.sampling import sample_in_batches
+from discrete_diffusion.sampling import Model, sample_in_batches
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -45,6 +47,7 @@ from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode, encode
 from floor_plans.diagrams.vocabulary import OF_ROOMS
 from floor_plans.learning.build import (
+    DiagramDataset,
     RealDiagrams,
     read_measured,
     real_data_for_model,
@@ -53,12 +56,6 @@ from floor_plans.learning.build import (
 from floor_plans.learning.conditions import Facts
 from floor_plans.learning.report import NUM_LARGE_VERDICTS
 from floor_plans.plans.verdict import NUM_VERDICTS, PlanScores, score_plans
-
-if TYPE_CHECKING:
-    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
-    from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.sampling import Model
-    from floor_plans.learning.build import DiagramDataset
 
 logger = logging.getLogger(__name__)
 
@@ -84,13 +81,11 @@ def score_samples(
 ) -> SampleScores:
     """Compute every metric of every set, one set per sampling seed, against one reference.
 
-    ``training``: training diagrams, for novelty. ``known``: real diagrams for the real-vs-real
-    baseline (default: the reference), see ``real_floors``, averaged over ``reference_repeats``
-    pairs of subsets. ``num_unreadable``: number of unreadable samples.
-
-    The value of real data is this baseline for metrics in ``SIZE_DEPENDENT``, and the value of the
-    reference for others; novelty has none, since held-out data are novel. ``stratified`` has
-    metrics by room count. Raises ``ValueError`` without a set, or if a set is empty.
+    ``training``: training diagrams, for novelty. ``known``: real diagrams for ``real_floors``, by
+    default the reference. The value of real data is this floor for metrics in ``SIZE_DEPENDENT``,
+    and the value of the reference for others; novelty has none, since held-out data are novel.
+    ``stratified`` has metrics by room count. Raises ``ValueError`` without a set, or if a set is
+    empty.
     """
     if not sample_sets:
         raise ValueError("no samples to measure: give at least one set")
@@ -133,10 +128,8 @@ def score_samples(
 def _notes(
     sizes: Sequence[int], reference: DiagramSet, num_unreadable: int, floors: RealVsReal | None
 ) -> list[str]:
-    """Notes on the table."""
-    # sizes and errors, samples that are missing
-    notes = [f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams."]
-    notes.append(error_note(len(sizes)))
+    compared = f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams."
+    notes = [compared, error_note(len(sizes))]
     if not reference.vocabulary.has_directions:
         notes.append(
             "The relations have no direction, so transitive, inside_valid and floor plans are not "
@@ -245,12 +238,10 @@ def measure_conditioning(
             draws=2,
             settings=MeasurementSettings((seed, *_BOUND), model.device, model.shard),
         ).nelbo
-    right = bounds.pop("told all")
-    changes = {name: found - right for name, found in bounds.items()}
-    more = {
-        name: (float(change.mean()), float(change.std()) / len(change) ** 0.5)
-        for name, change in changes.items()
-    }
+    right, more = bounds.pop("told all"), {}
+    for name, found in bounds.items():
+        change = found - right
+        more[name] = float(change.mean()), float(change.std()) / len(change) ** 0.5
     # samples conditioned on counts only
     obeyed = {}
     if "counts" in facts.names:
@@ -283,11 +274,9 @@ def _derangement(num: int, seed: int) -> Tensor:
 
 @dataclass(frozen=True)
 class DiagramEvaluation(Evaluation):
-    """Evaluation of sampled diagrams, and of their model.
-
-    ``facts``: settings of the measurement. ``sets``: samples by sampling seed or file. ``model``:
-    None for files of samples. ``plans``: None if not requested, or without OR-Tools.
-    """
+    """Evaluation of sampled diagrams, and of their model. ``facts``: settings of the measurement.
+    ``sets``: samples by sampling seed or file. ``model``: None for files of samples. ``plans``:
+    None if not requested, or without OR-Tools."""
 
     facts: dict[str, Any]
     real: RealDiagrams

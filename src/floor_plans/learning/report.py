@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
+from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains import TokenCells
-from discrete_diffusion.evaluation import Column, Headline, TokenReport, held_out_split, share_error
+from discrete_diffusion.evaluation import (
+    Column,
+    Comparison,
+    Headline,
+    TokenReport,
+    held_out_split,
+    share_error,
+)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
@@ -27,23 +35,14 @@ from floor_plans.learning.build import DiagramDataset
 from floor_plans.plans.box_model import is_installed
 from floor_plans.plans.verdict import plan_shares
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+NUM_LARGE_VERDICTS = 40  # ``usual_verdicts`` of plans past eight rooms, which take seconds each
 
-    from discrete_diffusion.evaluation import Comparison
-
-NUM_LARGE_VERDICTS = 40
-"""Default number of samples that the solver tries to build if plans have more than eight rooms,
-since each takes seconds."""
-
-_PLAN_COLUMNS = (
-    Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),
-    Column("buildable", "buildable", 1, True, True, of_samples=True, counted="num_verdicts"),
+_PLAN_COLUMNS = tuple(
+    Column(name, name, 1, up=True, share=True, of_samples=True, counted="num_verdicts")
+    for name in ("realisable", "buildable")
 )
 
-_FEWEST_SAMPLES = 50
-"""Least number of samples for verdicts of the solver. With fewer samples, as in short trainings,
-starting the solver is not worthwhile."""
+_FEWEST_SAMPLES = 50  # with fewer samples, starting the solver is not worthwhile
 
 
 def usual_verdicts(num_samples: int, n_max: int) -> int:
@@ -74,8 +73,8 @@ class DiagramReport(TokenReport):
     def __init__(
         self, data: DiagramDataset, split: str = "val", *, num_verdicts: int | None = None
     ) -> None:
-        """Build a report; ``num_verdicts``: number of samples that the solver tries to build, see
-        ``usual_verdicts`` for None."""
+        """Build a report; ``num_verdicts``: samples that the solver tries to build, or None for
+        ``usual_verdicts``."""
         super().__init__(data, split)
         self.num_verdicts = num_verdicts
 
@@ -129,11 +128,8 @@ def save_diagrams(
 
 
 class DiagramCells(TokenCells):
-    """Measurement of diagram models: the bound, metrics of samples, and shares with a floor plan.
-
-    Shares of realisable and of buildable samples, and their standard errors, are those of the first
-    ``num_verdicts`` samples.
-    """
+    """Measurement of diagram models: the bound, metrics of samples, and the shares of the first
+    ``num_verdicts`` samples that have a floor plan, with standard errors."""
 
     def __init__(self) -> None:
         super().__init__(DiagramReport)
@@ -141,7 +137,7 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of samples that the solver tries to build: ``eval.num_solver_checks``, or if null
+        """Samples that the solver tries to build: ``eval.num_solver_checks``, or if null
         ``usual_verdicts`` of ``_FEWEST_SAMPLES`` samples and more; 0 without OR-Tools."""
         asked, num_samples = config.eval.num_solver_checks, int(config.eval.num_samples)
         if not is_installed() or (asked is None and num_samples < _FEWEST_SAMPLES):

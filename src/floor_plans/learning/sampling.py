@@ -14,15 +14,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from discrete_diffusion.categorical import effective_number
 from discrete_diffusion.config import counted
-from discrete_diffusion.evaluation import Samples, SavedSamples, requested_sizes, sample_fresh
-from discrete_diffusion.runtime import place_of_line
-from discrete_diffusion.sampling import exactness_facts
+from discrete_diffusion.evaluation import (
+    SampleRequest,
+    Samples,
+    SavedSamples,
+    TrainedModel,
+    requested_sizes,
+    sample_fresh,
+)
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.runtime import Shard, place_of_line
+from discrete_diffusion.sampling import Model, Narrowing, exactness_facts
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.graph_formats import lines_of
@@ -54,21 +63,11 @@ from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import Diagrams, PlanRequest
 from floor_plans.solver.spec import RoomAreas
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from discrete_diffusion.evaluation import SampleRequest, TrainedModel
-    from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.runtime import Shard
-    from discrete_diffusion.sampling import Model, Narrowing
-
 logger = logging.getLogger(__name__)
 
 REJECTING = ("rejection", "narrowing")  # ways that reject samples without a plan and sample again
 
-_ROWS_AHEAD = 32
-"""Batch size of the look-ahead, about half a minute's work; finished batches are written and shown
-as progress."""
+_ROWS_AHEAD = 32  # batch size of the look-ahead, about half a minute's work between progress
 
 PICTURE = "floor_plans.svg"
 NUM_SAMPLES = 64  # default of ``num_samples``
@@ -76,11 +75,9 @@ NUM_SAMPLES = 64  # default of ``num_samples``
 
 @dataclass
 class Way:
-    """Way of sampling diagrams that have a floor plan.
-
-    ``name``: "" (plans are not required), "rejection", "narrowing" or "lookahead". ``rules``: rules
-    that the plan of every sample has to keep; None for any plan.
-    """
+    """Way of sampling diagrams that have a floor plan: "" (none is required), "rejection",
+    "narrowing" or "lookahead". ``rules``: those that the plan of every sample has to keep, None
+    for any plan."""
 
     name: str
     vocab: VocabConfig
@@ -91,7 +88,6 @@ class Way:
     def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
         """Build the way requested by ``buildable`` and ``livable``. Raises ``ValueError`` for
         options that do not go together, or without OR-Tools."""
-        # the name of the way, and the option that messages show
         value = request.buildable
         name = "rejection" if value is True else str(value or "")
         shown = f"buildable={str(value).lower()}"
@@ -172,11 +168,9 @@ class Way:
 
 
 def requested_rules(habitable: object) -> RuleSet | None:
-    """Rules named by ``livable``, ``default`` if it is true; None if it is false.
-
-    Raises ``ValueError`` for another value, for an empty set of rules and without the packages that
-    find plans, and ``FileNotFoundError``.
-    """
+    """Rules named by ``livable``, ``default`` if it is true; None if it is false. Raises
+    ``ValueError`` for another value, an empty set of rules and without the packages that find
+    plans, and ``FileNotFoundError``."""
     if habitable is None or habitable is False:
         return None
     habitable = "default" if habitable is True else habitable
@@ -218,8 +212,8 @@ def check_realise(request: SampleRequest) -> None:
 
 
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
-    """Check the "areas" and "boundary" of partial diagrams, by which plans are later requested.
-    Raises ``ValueError`` naming the first line with values that no plan can have."""
+    """Raise ``ValueError`` naming the first line whose "areas" and "boundary", by which plans are
+    later requested, no plan can have."""
     request = PlanRequest(areas=RoomAreas())
     # building a job checks the values; the job itself is not used
     for line, given_plan in partials.items():
@@ -248,11 +242,9 @@ def realise_samples(
     areas: Callable[[], RoomAreas],
     habitable: Habitable | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Write a dimensioned plan of every sample into ``request.out``.
-
-    ``areas``: source of target areas, not used if samples are ``livable`` and have plans. Returns
-    numbers on the plans, and a sentence. A stopped run keeps the plans found so far.
-    """
+    """Write a dimensioned plan of every sample into ``request.out``, found for target ``areas``
+    unless samples are ``livable`` and have plans. Returns numbers on the plans, and a sentence. A
+    stopped run keeps the plans found so far."""
     folder = request.out
     if trained.stop_asked():  # while samples were taken
         warn_of_earlier_plans(folder)
@@ -272,11 +264,8 @@ def realise_samples(
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if given.
-
-    They are written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` intermediate
-    states are written as well.
-    """
+    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if given; write ``samples.jsonl``,
+    ``samples.png``, and with ``trajectory`` intermediate states."""
     # check the request before sampling
     check_directions(request, trained, vocab)
     size = requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
@@ -387,8 +376,8 @@ def report_samples(
     facts: dict[str, Any],
     habitable: Habitable | None = None,
 ) -> SavedSamples:
-    """Return the report on written samples; write their floor plans if requested. ``livable``:
-    holds the plans that made samples acceptable; with None, plans are searched."""
+    """Return the report on written samples; write their floor plans if requested: those that made
+    samples ``habitable``, else plans are searched."""
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)

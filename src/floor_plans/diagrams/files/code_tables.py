@@ -91,11 +91,8 @@ def check_table(name: str | None) -> None:
 
 
 class RoomCodes(NamedTuple):
-    """Room codes of a record.
-
-    ``integers``: the codes. ``named``: True if a room is given by name. ``table``: table of the
-    codes, if the record or its format names one. ``unknown``: True if a room is null.
-    """
+    """Room codes ``integers`` of a record. ``named``: True if a room is given by name. ``table``:
+    of the codes, if the record or its format names one. ``unknown``: True if a room is null."""
 
     integers: tuple[int, ...] = ()
     named: bool = False
@@ -135,11 +132,8 @@ def own_table(data: Mapping[str, Any]) -> str | None:
 
 
 def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    """Translate the ``rooms`` of a record from codes to room types, see ``room_types``.
-
-    A table that the record names itself takes precedence over ``table``. The largest bedroom is
-    found by the ``boxes``.
-    """
+    """Translate the ``rooms`` of a record from codes of its own table, or else of ``table``, to
+    room types, see ``room_types``. The largest bedroom is found by the ``boxes``."""
     codes = CODE_TABLES[own_table(data) or table]
     data = {key: value for key, value in data.items() if key != CODES_FIELD}
     rooms, boxes = data.get("rooms"), data.get("boxes")
@@ -181,8 +175,8 @@ def room_types(
 def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
-    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types, see
-    ``with_master_bedroom``; other rooms stay unchanged."""
+    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types as ``with_master_bedroom``
+    does."""
     numbered = [is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):
         return list(rooms)
@@ -203,10 +197,8 @@ def areas_of(boxes: Sequence[object]) -> list[float]:
 def with_master_bedroom(
     rooms: Sequence[str | None], areas: Sequence[float] | None
 ) -> list[str | None]:
-    """Replace each ``BEDROOM`` by a room type: MasterRoom for the largest, else SecondRoom.
-
-    Of equally large bedrooms the first becomes the MasterRoom; without areas, only a single one
-    does, and none in a plan that has a MasterRoom.
+    """Replace each ``BEDROOM`` by a room type: MasterRoom for the first of the largest, else
+    SecondRoom. Without areas only a single one is the MasterRoom, and none in a plan that has one.
     """
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
     largest = bedrooms[0] if len(bedrooms) == 1 else None

@@ -53,8 +53,7 @@ def room_type_of(word: str, names: Collection[str]) -> str | None:
 
 
 def strip_number(word: str) -> str:
-    """Strip the number from a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; a word without
-    one is returned unchanged."""
+    """Strip the number from a word such as "Toilet 2", "bedroom|0" or "03 Kitchen", if any."""
     bare = plain(word).strip(_DIGITS)
     return bare if bare and bare != plain(word) else word
 
@@ -69,8 +68,6 @@ def may_mean(word: str, names: Collection[str]) -> list[str]:
     return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]
 
 
-NUM_RELATIONS = NO_EDGE  # number of relations with a direction (codes 0..9); code 10 is "no-edge"
-
 _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
 
@@ -78,8 +75,8 @@ _LONGEST_FIELD = 80  # most characters of a field's name that a message quotes
 
 
 class DiagramError(ValueError):
-    """Error in one ``field`` of a diagram (e.g. "relations[3]"), with the ``reason``; the field is
-    empty if the error concerns the whole diagram."""
+    """Error in one ``field`` of a diagram (e.g. "relations[3]"), or in all of it if that is empty,
+    with the ``reason``."""
 
     def __init__(self, field: str, reason: str) -> None:
         if not field.isprintable() or len(field) > _LONGEST_FIELD:  # a key of somebody's metadata
@@ -97,11 +94,9 @@ class SizeError(DiagramError):
 
 
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
-    """Code of a room type in ``vocabulary``, or in any vocabulary if None is given.
-
-    ``value``: a name or an unambiguous word of room_words.yaml, also with a number, or RPLAN's code
-    0..12. Raises ``DiagramError`` for other values.
-    """
+    """Code of a room type in ``vocabulary``, or in any vocabulary. ``value``: a name or an
+    unambiguous word of room_words.yaml, also with a number, or RPLAN's code 0..12; else
+    ``DiagramError``."""
     codes = _ROOM_CODES
     if vocabulary is not None:
         codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
@@ -132,15 +127,12 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
             guess = f"; plans with data.relations=adjacency have {close[0]!r}{others}."
         if several := may_mean(strip_number(value), codes):
             guess = f"; it may be {' or '.join(several)}: write which."
-        listed = ", ".join(codes)
-        raise DiagramError(
-            field, f"unknown {what} {reprlib.repr(value)}{guess} The names are {listed}"
-        )
+        said = f"unknown {what} {reprlib.repr(value)}{guess} The names are {', '.join(codes)}"
+        raise DiagramError(field, said)
     if value is None:
         raise DiagramError(field, f"null: a complete diagram needs every {what}")
     code = checked_integer(value, field, f"a {what} (name or code)")
-    if not 0 <= code < num_codes:
-        raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
+    check_code(code, num_codes, what, field)
     return code
 
 
@@ -186,10 +178,14 @@ def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
         return tuple(rooms)  # the usual case, without the cost of the checks below
     found = [checked_integer(room, f"rooms[{k}]", "a room code") for k, room in enumerate(rooms)]
     for k, room in enumerate(found):
-        if not 0 <= room < len(ROOM_TYPES):
-            reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
-            raise DiagramError(f"rooms[{k}]", reason)
+        check_code(room, len(ROOM_TYPES), "room type", f"rooms[{k}]")
     return tuple(found)
+
+
+def check_code(code: int, num_codes: int, what: str, field: str) -> None:
+    """Raise ``DiagramError`` unless a code is one of ``num_codes``."""
+    if not 0 <= code < num_codes:
+        raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
 
 
 def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
@@ -213,7 +209,7 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
             reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
             raise DiagramError(f"relations[{k}]", reason)
         if not 0 <= r < len(RELATIONS) or r == NO_EDGE:
-            expected = f"0..{NUM_RELATIONS - 1}, {ADJACENT}, {DOOR}"
+            expected = f"0..{NO_EDGE - 1}, {ADJACENT}, {DOOR}"
             raise DiagramError(f"relations[{k}]", f"relation code {r} is not in {expected}")
         if (i, j) in checked:
             raise DiagramError(f"relations[{k}]", f"pair ({i}, {j}) is listed twice")
@@ -239,11 +235,9 @@ def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
 
 
 def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, int], ...]:
-    """Read triples i < j from a JSON list of [i, j, relation] between ``n`` rooms.
-
-    Relations are names or codes; a pair i > j is flipped with r -> 9 - r; "no-edge" is dropped.
-    Raises ``DiagramError`` naming ``field[k]``, also for a pair that is listed twice.
-    """
+    """Read triples i < j from a JSON list of [i, j, relation] between ``n`` rooms, by name or code;
+    a pair i > j is inverted, "no-edge" is dropped. Raises ``DiagramError`` naming ``field[k]``,
+    also for a pair that is listed twice."""
     if not isinstance(value, list | tuple):
         raise DiagramError(field, f"expected a list of [i, j, relation], got {reprlib.repr(value)}")
     listed: dict[tuple[int, int], int] = {}
@@ -363,11 +357,8 @@ NO_NAMES = OwnNames({})
 
 
 def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
-    """Read names and their room types from a YAML or JSON file; None gives an empty mapping.
-
-    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file and name for
-    anything but an object of names and room types.
-    """
+    """Read names and their room types from a YAML or JSON file; None gives an empty mapping. Raises
+    ``FileNotFoundError``, and ``ValueError`` naming file and name for anything else."""
     if path is None:
         return NO_NAMES
     path = Path(path)

@@ -174,22 +174,16 @@ def check_keys(data: Mapping[str, Any]) -> None:
 
 
 def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """Raise ``DiagramError`` for a misspelt key, which would be taken for metadata.
-
-    A key is misspelt if it differs by one letter from one of ``fields``, or is similar to
-    ``relations`` in an object without that key.
-    """
-    for key in data:
-        if key in fields:
-            continue
-        # fields that the key may have been meant for
+    """Raise ``DiagramError`` for a misspelt key, which would be taken for metadata: one letter off
+    one of ``fields``, or similar to ``relations`` in an object without that key."""
+    for key in (key for key in data if key not in fields):
         meant = [field for field in fields if _differs_by_one_letter(key.casefold(), field)]
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
         if meant:
             both = " That is there too: take one of them out, or rename this one."
-            both = both if meant[0] in data else ""
-            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{both}")
+            more = both if meant[0] in data else ""
+            raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{more}")
 
 
 def _differs_by_one_letter(word: str, other: str) -> bool:
@@ -226,17 +220,14 @@ WHAT_IS_READ = (
 )
 
 
-_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF)
-"""Kinds of files with a reader, which reports errors itself."""
-
-_HEAD_BYTES, _LONGEST_TAG = 4096, 40
+_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF)  # their readers report errors themselves
 
 
 def foreign_format(path: Path) -> str | None:
     """Return a phrase with a file's foreign format and the formats to use; None for text files.
     Raises ``DiagramError`` for a damaged compressed file."""
     with open_plans(path) as file:
-        head = file.read(_HEAD_BYTES)
+        head = file.read(4096)
     if markup := markup_format(head, suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
     # other formats by name and first bytes
@@ -247,14 +238,13 @@ def foreign_format(path: Path) -> str | None:
     return f"{kind.sentence()} ({WHAT_IS_READ})"
 
 
-_MARKUP = {
+_MARKUP = {  # a phrase on each markup file, by its root tag
     "svg": "an SVG picture, which is not read; draw its rooms as closed polylines in DXF, or write "
     "them as JSON lines",
     "html": "an HTML page; write its plans as JSON lines",
     "kml": "KML, in degrees; project its polygons to metres and write them as GeoJSON",
     "ifcxml": "IFC in XML, which is not read; export its spaces as DXF or GeoJSON",
 }
-"""Description of a markup file by its root tag."""
 
 _TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
 
@@ -271,7 +261,7 @@ def markup_format(head: bytes, suffix: str) -> str | None:
         return None if suffix == ".graphml" else "GraphML under another name; call it .graphml"
     if suffix == ".graphml":
         return None  # its own reader says what is wrong
-    shown = f" (its first tag is <{root[:_LONGEST_TAG]}>)" if root else ""
+    shown = f" (its first tag is <{root[:40]}>)" if root else ""
     return _MARKUP.get(root, f"XML{shown}, which is not read; write its plans as JSON lines")
 
 
@@ -319,25 +309,22 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
         )
     # other formats with a list of room objects
     if "floor_polygon" in keys:
-        return (
-            "rooms",
+        return "rooms", (
             "rooms with a floor_polygon are those of DS2D, which are not read under this key; call "
-            f'it "spaces", as the RLVR format does, or {_WRITE}',
+            f'it "spaces", as the RLVR format does, or {_WRITE}'
         )
     # parts of House-GAN++
     if "room_type" in data and not data.keys() & {"boxes", "rooms"}:
         what = "room_type and edges are" if "edges" in data else "room_type is"
-        return (
-            "room_type",
+        return "room_type", (
             f"{what} a part of House-GAN++ JSON: without boxes (and ed_rm, the rooms on both sides "
             'of each wall) positions of rooms are unknown; give "boxes" too, or "rooms" and '
-            '"relations"',
+            '"relations"'
         )
     if has_objects:
-        return (
-            "rooms",
+        return "rooms", (
             "rooms that are objects belong to a format that is not read; expected a list of room "
-            'types, with "relations" or "boxes"',
+            'types, with "relations" or "boxes"'
         )
     # annotations of pictures
     if "shapes" in data and "imagePath" in data:

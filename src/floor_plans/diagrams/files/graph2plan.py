@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.fields import NUM_RELATIONS, DiagramError, check_size
+from floor_plans.diagrams.files.fields import DiagramError, check_code, check_size
 from floor_plans.diagrams.files.records import Plan
-from floor_plans.diagrams.vocabulary import INVERSE
-
-# names of the parts of a record that its diagram leaves out
-SELF_LOOPS, REPEATED_PAIRS, UNUSABLE_BOXES = "self-loops", "repeated pairs", "unusable boxes"
+from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 READER = Path(__file__).with_name("load_mat.py")
@@ -32,9 +29,10 @@ Value = list[Any] | str | None  # numbers in MATLAB's shape, text, or None for o
 
 def is_mat_file(path: Path) -> bool:
     """True if a file is in MATLAB's format, by its name or first bytes."""
-    head = _head(path) if path.is_file() else b""
+    if not path.is_file():
+        return False
+    head, is_named = _head(path), path.suffix.lower() == ".mat"
     is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
-    is_named = path.is_file() and path.suffix.lower() == ".mat"
     return is_named or head.startswith(b"MATLAB") or is_version_5
 
 
@@ -45,10 +43,7 @@ def _head(path: Path) -> bytes:
 
 def mat_records(path: Path) -> Iterator[list[Value]]:
     """Read ``rType``, ``rEdge``, ``gtBoxNew`` and ``name`` of each record of the struct array
-    ``data``, in MATLAB's order.
-
-    Raises ``DiagramError`` without a field if the file lacks the array, or the array is empty.
-    """
+    ``data``, in MATLAB's order; ``DiagramError`` if the array is missing or empty."""
     head = _head(path)
     if _HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
         raise DiagramError(
@@ -96,9 +91,7 @@ def plan_of_record(record: list[Value], *, max_nodes: int) -> Plan:
         raise DiagramError("rType", "a diagram needs at least one room")
     check_size(len(rooms), max_nodes, "rType")
     for k, room in enumerate(rooms):
-        if not 0 <= room < len(ROOM_TYPES):
-            reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"
-            raise DiagramError(f"rType[{k}]", reason)
+        check_code(room, len(ROOM_TYPES), "room type", f"rType[{k}]")
     # relations and boxes, without their unusable parts
     left_out: list[str] = []
     relations = tuple(_relations(_integers(edges, "rEdge"), len(rooms), left_out))
@@ -109,7 +102,7 @@ def plan_of_record(record: list[Value], *, max_nodes: int) -> Plan:
         if fits and (box[:, 2:] >= box[:, :2]).all():
             listed = tuple(map(tuple, box.tolist()))
         else:
-            left_out.append(UNUSABLE_BOXES)
+            left_out.append("unusable boxes")
     # the name is text, or a number that MATLAB made of it
     metadata = {"name": name} if isinstance(name, str) and name else {}
     if isinstance(name, list) and np.size(name) == 1:
@@ -128,14 +121,13 @@ def _relations(
     for k, (u, v, r) in enumerate(edges.tolist() if edges.size else []):
         if not (0 <= u < n and 0 <= v < n):
             raise DiagramError(f"rEdge[{k}]", f"pair ({u}, {v}): expected rooms in 0..{n - 1}")
-        if not 0 <= r < NUM_RELATIONS:
-            raise DiagramError(f"rEdge[{k}]", f"relation code {r} is not in 0..{NUM_RELATIONS - 1}")
+        check_code(r, NO_EDGE, "relation", f"rEdge[{k}]")
         # keep the first row of each pair, read from its smaller room
         pair = min(u, v), max(u, v)
         if u == v:
-            left_out.append(SELF_LOOPS)
+            left_out.append("self-loops")
         elif pair in listed:
-            left_out.append(REPEATED_PAIRS)
+            left_out.append("repeated pairs")
         else:
             listed.add(pair)
             yield (*pair, r if u < v else INVERSE[r])

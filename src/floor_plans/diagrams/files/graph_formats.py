@@ -26,12 +26,7 @@ if TYPE_CHECKING:
     import networkx
 
 _SIDES = ("x0", "y0", "x1", "y1")
-
-NODE_ATTRIBUTES, EDGE_ATTRIBUTES = "node attributes", "edge attributes"
-"""Names of the parts of a foreign graph that its diagram leaves out."""
-
-_DEFAULTS = ("node_default", "edge_default")
-"""Graph attributes that networkx adds to every GraphML graph, mostly empty."""
+_DEFAULTS = ("node_default", "edge_default")  # added to every GraphML graph by networkx, if empty
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
@@ -52,12 +47,8 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
 
 
 def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
-    """Read the plan of a graph; rooms are numbered in its node order.
-
-    ``codes``: table of rooms given as integers. Graph attributes become metadata; attributes of
-    nodes and edges that ``to_networkx`` does not write are left out. Raises ``DiagramError`` for an
-    undirected graph or a missing or wrong attribute.
-    """
+    """Read the plan of a graph as ``from_networkx`` does; attributes of nodes and edges that
+    ``to_networkx`` does not write are left out. ``codes``: table of rooms given as integers."""
     if not graph.is_directed():
         reason = "expected a directed graph: an edge reads 'source is relation target'"
         raise DiagramError("", reason)
@@ -73,7 +64,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
         places.append(where)
         if any(side in data for side in _SIDES):
             boxes.append([data.get(side) for side in _SIDES])
-        left_out += [NODE_ATTRIBUTES] * len(data.keys() - {"room", *_SIDES})
+        left_out += ["node attributes"] * len(data.keys() - {"room", *_SIDES})
     # relations from the edges
     relations = []
     for source, target, data in graph.edges(data=True):
@@ -81,7 +72,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
             where = f"edge ({reprlib.repr(source)}, {reprlib.repr(target)})"
             raise DiagramError(where, "has no attribute 'relation'")
         relations.append((number[source], number[target], data["relation"]))
-        left_out += [EDGE_ATTRIBUTES] * len(data.keys() - {"relation"})
+        left_out += ["edge attributes"] * len(data.keys() - {"relation"})
     # integer codes are translated by their table
     if codes != OUR_TABLE:
         areas = partial(areas_of, boxes) if len(boxes) == len(rooms) else None
@@ -106,10 +97,8 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
     """Invert ``to_networkx``; rooms are numbered in the order of the nodes; any node names work.
-
     Raises ``ValueError`` for an undirected graph, a loop or edges both ways between two rooms, and
-    a missing or wrong attribute of a node, an edge or the graph.
-    """
+    a missing or wrong attribute."""
     return read_networkx(graph).diagram
 
 
@@ -139,8 +128,7 @@ def from_graphml(text: str) -> BubbleDiagram:
 
 
 def graph_of(text: str) -> networkx.DiGraph:
-    """Parse GraphML text and its metadata. Raises ``DiagramError`` for other text, and for several
-    graphs."""
+    """Parse GraphML text and its metadata; ``DiagramError`` for other text and several graphs."""
     import networkx
 
     # exactly one graph, in valid XML
@@ -184,7 +172,6 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata. Raises
     ``DiagramError`` naming the wrong field, also for statements that contradict each other."""
-    # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
     if not isinstance(graph, Mapping) or not graph:
         reason = f"expected an object with the neighbours of each room, got {reprlib.repr(graph)}"
@@ -195,8 +182,7 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
     if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):
         value = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
         raise DiagramError(COUNTS, f"says {value}")
-    named = zip(types, graph, strict=True)
-    rooms = tuple(room_code(kind, f"{GRAPH}[{name}]", ADJACENCY) for kind, name in named)
+    rooms = tuple(room_code(_NUMBER.sub("", x), f"{GRAPH}[{x}]", ADJACENCY) for x in graph)
     relations = tuple((i, j, r) for (i, j), r in _relations(graph).items())
     metadata = {key: value for key, value in data.items() if key not in (GRAPH, COUNTS)}
     return Plan(BubbleDiagram(rooms, relations, metadata=metadata))
@@ -230,28 +216,20 @@ Paths = str | os.PathLike[str]
 
 
 def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
-    """Write diagrams as JSON lines.
-
-    ``names``: write room types and relations by name, otherwise by code. ``read_diagrams`` reads
-    equal diagrams from the file. Raises ``ValueError`` naming the diagram whose metadata cannot be
-    written as JSON.
-    """
-    _write(path, _lines(diagrams, names))
+    """Write diagrams as JSON lines, which ``read_diagrams`` reads. ``names``: write room types and
+    relations by name, otherwise by code. Raises ``ValueError`` naming the diagram whose metadata
+    cannot be written as JSON."""
+    _write(path, (f"{text}\n" for text in _texts(diagrams, names)))
 
 
 def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
     """JSON lines of diagrams, as ``write_diagrams`` writes them."""
-    return "".join(_lines(diagrams, names=True))
+    return "".join(f"{text}\n" for text in _texts(diagrams))
 
 
-def _lines(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
-    return (line + "\n" for line in _texts(diagram.to_json(names=names) for diagram in diagrams))
-
-
-def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
+def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
-    texts = _texts(diagram.to_json(names=names) for diagram in diagrams)
-    _write(path, ["[\n", ",\n".join(texts), "\n]\n"])
+    _write(path, ["[\n", ",\n".join(_texts(diagrams)), "\n]\n"])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
@@ -268,7 +246,6 @@ def write_each(
     replaced: Callable[[Path], object] | None = None,
 ) -> None:
     """Write diagram k as ``folder/000k.suffix``, numbered from 1; either all files appear or none.
-
     ``replaced``: see ``atomic_folder``; with None, ``ValueError`` for a folder that is not empty.
     """
     taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
@@ -281,8 +258,9 @@ def write_each(
             write(unfinished / f"{number:0{digits}}{suffix}", diagram)
 
 
-def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
-    for k, data in enumerate(objects):
+def _texts(diagrams: Iterable[BubbleDiagram], names: bool = True) -> Iterator[str]:
+    for k, diagram in enumerate(diagrams):
+        data = diagram.to_json(names=names)
         try:
             yield json.dumps(data, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:

@@ -24,16 +24,13 @@ _LARGEST_RATIO = 1032  # largest compression ratio of zlib
 
 
 def limit_resources(size: int) -> None:
-    """Limit memory (1 GiB plus 100 times the file) and processor time (60 s plus 10 s per
-    megabyte), where the system can.
-
-    For comparison, 5,000 plans in 1 MB take 80 MB and half a second.
-    """
+    """Limit memory and processor time, where the system can. For comparison, 5,000 plans in 1 MB
+    take 80 MB and half a second."""
     if sys.platform == "win32":
         return
     import resource
 
-    memory, seconds = 2**30 + 100 * size, 60 + size // 100_000
+    memory, seconds = 2**30 + 100 * size, 60 + size // 100_000  # 1 GiB and more, 10 s per megabyte
     for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds)):
         _, hard = resource.getrlimit(kind)
         with suppress(ValueError):  # macOS limits no memory; a lower limit stays

@@ -37,12 +37,9 @@ class Note(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A diagram as read from a file.
-
-    ``left_out``: names of the parts left out, once per occurrence. ``measured``: relations were
-    measured on the boxes. ``duplicate``: the source flags it as a duplicate. ``drawn``: unit of the
-    drawing, if relations were measured on one.
-    """
+    """A diagram as read from a file. ``left_out``: names of the parts left out, once per
+    occurrence. ``measured``: relations were measured on the boxes. ``duplicate``: the source flags
+    it as one. ``drawn``: unit of the drawing that relations were measured on."""
 
     diagram: BubbleDiagram
     left_out: tuple[str, ...] = ()
@@ -56,9 +53,9 @@ class Plan(NamedTuple):
 class Record(Generic[Parsed]):
     """Unparsed plan or partial plan of a file.
 
-    ``path``: its file. ``where``: its place in the file, "line 3" or "record 17" (numbered from 1),
-    empty if the file holds one plan. ``room_codes``: codes of its rooms. ``parse``: parses it with
-    a table of room codes (None: the record's own); raises ``DiagramError``.
+    ``where``: its place in the file, "line 3" or "record 17" (numbered from 1), empty if the file
+    holds one plan. ``parse``: parses it with a table of room codes (None: the record's own); raises
+    ``DiagramError``.
     """
 
     path: Path
@@ -93,11 +90,8 @@ def wrong_record(path: Path, where: str, error: DiagramError) -> Record[Never]:
 
 
 class Problem(NamedTuple):
-    """A plan that cannot be read.
-
-    ``place``, ``record``: as in ``Record``. ``field``: the wrong field, empty if the whole plan is
-    wrong. ``reason``: the value, what was expected, the remedy.
-    """
+    """A plan that cannot be read. ``record``: ``Record.where``. ``field``: the wrong field, empty
+    if the whole plan is wrong. ``reason``: the value, what was expected, the remedy."""
 
     place: str
     record: str
@@ -111,16 +105,14 @@ class Problem(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """Doubt about the code table of ``num`` plans. ``sentence``: message with a table that fits
-    better, and the remedy."""
+    """Doubt about the code table of ``num`` plans; ``sentence``: a better table, and the remedy."""
 
     num: int
     sentence: str
 
 
 class Remark(NamedTuple):
-    """Summary of ``num`` notes of one ``kind`` on ``num_plans`` plans. ``first``: location and text
-    of the first note."""
+    """Summary of ``num`` notes of one ``kind`` on ``num_plans`` plans, with the ``first`` note."""
 
     kind: str
     num: int
@@ -184,7 +176,7 @@ class ReadReport:
 
     def counts(self) -> str:
         """Clause with the numbers of diagrams read, doubtful, odd or left out."""
-        codes = f" (room codes of {self._used_tables()})" if self.codes else ""
+        codes = f" (room codes of {self._used_tables()})" if self.code_tables else ""
         read = counted(len(self.diagrams), "diagram")
         parts = [f"{self.path}{codes}: {read} from {_counted(self.num_records, self.unit)}"]
         if self.doubts:
@@ -201,7 +193,7 @@ class ReadReport:
         """Names of the tables in use, with the files of each if these differ."""
         files = list(self.code_tables.values())
         if all(each == files[0] for each in files):
-            return " and ".join(self.codes)
+            return " and ".join(self.code_tables)
         parts = []
         for name, (first, *others) in self.code_tables.items():
             more = f" and {counted(len(others), 'more file')}" if others else ""
@@ -219,19 +211,17 @@ def _counted(count: int, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
-FLAT, ALIKE = "room without width or height", "room with the box of another one"
-
-
 def notes_of_boxes(diagram: BubbleDiagram) -> Iterator[Note]:
     """Notes on rooms whose box has no area, and on rooms with the box of an earlier room."""
-    boxes = diagram.boxes or ()
     first: dict[object, int] = {}
-    for k, box in enumerate(boxes):
+    for k, box in enumerate(diagram.boxes or ()):
         x0, y0, x1, y1 = box
         if x0 == x1 or y0 == y1:
-            yield Note(FLAT, f"rooms[{k}], {ROOM_TYPES[diagram.rooms[k]]}, {list(box)}")
+            what = f"rooms[{k}], {ROOM_TYPES[diagram.rooms[k]]}, {list(box)}"
+            yield Note("room without width or height", what)
         if (other := first.setdefault(box, k)) != k:
-            yield Note(ALIKE, f"rooms[{other}] and rooms[{k}], {list(box)}")
+            what = f"rooms[{other}] and rooms[{k}], {list(box)}"
+            yield Note("room with the box of another one", what)
 
 
 def check_measured(
@@ -240,19 +230,18 @@ def check_measured(
     """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several units.
     ``measured``: plans with their locations. ``threshold``: gap that the user gave, else None."""
     # plans with boxes are checked in their unit, drawings in that of each
-    boxed, drawn = [], []
+    places, boxed, drawn = [], [], []
     for place, plan in measured:
         boxes, num = plan.diagram.boxes, len(plan.diagram.relations)
         assert boxes is not None  # relations were measured on them
         if plan.drawn is None:
-            boxed.append((place, boxes, num))
+            places.append((place, boxes))
+            boxed.append((boxes, num))
         else:
             drawn.append((place, boxes, num, plan.drawn))
     try:
-        geometry.check_one_unit([(place, boxes) for place, boxes, _ in boxed])
-        geometry.check_scale(
-            [(boxes, num) for _, boxes, num in boxed], unit=unit, threshold=threshold
-        )
+        geometry.check_one_unit(places)
+        geometry.check_scale(boxed, unit=unit, threshold=threshold)
         gap = geometry.threshold_of(unit, threshold) * geometry.metres_per(unit)
         geometry.check_drawings(drawn, gap=gap, usual_gap=threshold is None)
     except ValueError as error:
@@ -262,12 +251,8 @@ def check_measured(
 
 logger = logging.getLogger(__name__)
 
-_DOUBTFUL = 0.1
-"""Share of a file's plans that may speak against a table before the file is refused."""
-
-_FEWEST_PLANS = 10
-"""Least number of plans for which a file of a folder is recognised on its own."""
-
+_DOUBTFUL = 0.1  # share of a file's plans that may speak against a table before it is refused
+_FEWEST_PLANS = 10  # least number of plans for which a file of a folder is recognised on its own
 _LIVING, _MASTER = "LivingRoom", "MasterRoom"
 _MAX_SHOWN = 6
 
@@ -284,11 +269,8 @@ class RecognisedCodes:
     doubts: tuple[Doubt, ...]
 
     def table_of(self, record: Record[object]) -> str | None:
-        """Table of a record's codes, None if it has no codes.
-
-        It is its own table, else the user's, else ``OUR_TABLE`` if some rooms are given by name,
-        else the table of the file.
-        """
+        """Table of a record's codes, None if it has none: its own, else the user's, else
+        ``OUR_TABLE`` if some rooms are given by name, else that of the file."""
         codes = record.room_codes
         if not codes.integers:
             return None
@@ -301,9 +283,8 @@ def recognise_codes(
 ) -> RecognisedCodes:
     """Recognise the tables of the codes in ``path``, see ``recognised_table``, unless ``named``.
 
-    Plans that name a table, or that no table can read, do not count. A file of 10 other plans or
-    more is recognised alone; smaller files of a folder are recognised together. Doubts are logged
-    as warnings. Raises ``ValueError`` naming the file.
+    Plans that name a table, or that no table can read, do not count. Files of fewer than 10 other
+    plans are recognised together. Doubts are logged. Raises ``ValueError`` naming the file.
     """
     if named is not None:
         return RecognisedCodes(named, {}, ())
@@ -317,7 +298,7 @@ def recognise_codes(
         if record.room_codes.is_open and _is_readable(record):
             file_records.append(record)
     small = [file for file, few in open_records.items() if len(few) < _FEWEST_PLANS]
-    large = [[file] for file, many in open_records.items() if len(many) >= _FEWEST_PLANS]
+    large = [[file] for file in open_records if file not in small]
     # one table for each large file, and one for all small files
     tables: dict[Path, str] = {}
     doubts: list[Doubt] = []
@@ -377,8 +358,8 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
 
 
 def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
-    """Decode room types and doors with one code table; None if a code is missing from it. If a room
-    is of unknown type, ``BEDROOM`` is not resolved (see ``with_master_bedroom``)."""
+    """Decode room types and doors with one code table; None if it lacks a code. If a room is of
+    unknown type, ``BEDROOM`` is not resolved (see ``with_master_bedroom``)."""
     table = CODE_TABLES[name]
     known = {**table.known, **table.untyped}
     if not all(code in known for code in plan.integers):

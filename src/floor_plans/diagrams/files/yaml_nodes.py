@@ -15,8 +15,9 @@ import yaml
 
 MAX_BYTES = 100_000  # largest size of the file of a brief, in bytes
 _LONGEST_TEXT = 80  # most characters of a rule that a message quotes
-
-_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_BOOLEANS = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
+    ("false", "no", "off"), False
+)
 
 
 class BriefError(ValueError):
@@ -199,8 +200,8 @@ class _Reading:
             value, kind = source.value, source.tag.rpartition(":")[2]
             if kind == "null":
                 value = None
-            elif kind == "bool" and value.lower() in (*_TRUE, *_FALSE):
-                value = value.lower() in _TRUE
+            elif kind == "bool":
+                value = _BOOLEANS.get(value.lower(), value)
             elif kind == "int" and re.fullmatch(r"[+-]?\d{1,9}", value):
                 value = int(value)
         self._open.pop()

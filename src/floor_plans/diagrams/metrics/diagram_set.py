@@ -58,11 +58,8 @@ class KernelPoints:
         return float(self.counts.sum())
 
     def total(self, other: KernelPoints) -> float:
-        """Sum of k(x, y) over all x of this set and y of the other.
-
-        Shorter vectors are padded with zeros, as vectors of smaller diagrams in one set are.
-        """
-        # pad both sets to the same length
+        """Sum of k(x, y) over all x of this set and y of the other."""
+        # shorter vectors are padded with zeros, as vectors of smaller diagrams in one set are
         width = max(self.points.shape[1], other.points.shape[1])
         ours, theirs = (
             np.pad(points, ((0, 0), (0, width - points.shape[1])))
@@ -255,11 +252,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def canonical_keys(self) -> Keys:
-        """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling.
-
-        A key consists of the tokens in canonical order, without padding; boxes and metadata are
-        ignored.
-        """
+        """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling; boxes and
+        metadata are ignored."""
         # tokens in canonical order, without padding
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = torch.from_numpy(self.canonical_orders)
@@ -361,11 +355,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def kernel_points(self) -> dict[str, KernelPoints]:
-        """Three graph descriptors with fixed bandwidths of their kernels.
-
-        ``degree``: ``degree_shares``, bandwidth 0.27. ``clustering``: ``clustering_shares``,
-        bandwidth 0.27. ``spectrum``: the property of this name, bandwidth 1.2.
-        """
+        """Three graph descriptors, each with the fixed bandwidth of its kernel."""
         return {
             "degree": KernelPoints.of(self.degree_shares, 0.27),
             "clustering": KernelPoints.of(self.clustering_shares, 0.27),

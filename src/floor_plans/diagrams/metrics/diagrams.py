@@ -20,10 +20,9 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 
 Diagrams = Sequence[BubbleDiagram]
 
-MIN_PER_TYPE_PAIR = 5
-"""Least number of observations in the reference for a pair of room types to count."""
-
-MIN_PER_TYPE = 20  # least number of rooms in the reference for a room type to count in degrees
+MIN_PER_TYPE_PAIR, MIN_PER_TYPE = 5, 20
+"""Least number of observations in the reference for a pair of room types to count, and of rooms
+for a room type to count in degrees."""
 
 
 def total_variation(counts: Floats, others: Floats) -> Floats:
@@ -95,10 +94,7 @@ def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dic
 
 def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``conditional_pair_tv``, ``_js``: as ``conditional_relation_distance``, with "no-edge" as one
-    more bin.
-
-    Type pairs with at least 5 pairs of rooms in the reference count, related or not.
-    """
+    more bin, for type pairs with at least 5 pairs of rooms in the reference, related or not."""
     histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
     tables = [h.reshape(-1, h.shape[2]) for h in histograms]
     return _conditional("conditional_pair", *tables, minimum=MIN_PER_TYPE_PAIR, fill=1.0)
@@ -125,11 +121,8 @@ def room_count_w1(samples: Diagrams, reference: Diagrams) -> float:
 
 
 def graph_mmd(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``mmd_degree``, ``mmd_clustering``, ``mmd_spectrum``: MMD^2 of the graph descriptors of
-    ``DiagramSet.kernel_points``, unbiased and clipped at 0, see ``squared_mmd``.
-
-    Types of rooms and relations are ignored.
-    """
+    """``mmd_degree``, ``mmd_clustering``, ``mmd_spectrum``: ``squared_mmd`` of the graph
+    descriptors of ``DiagramSet.kernel_points``; types of rooms and relations are ignored."""
     drawn, real = (DiagramSet.of(s).kernel_points for s in (samples, reference))
     return {f"mmd_{name}": squared_mmd(drawn[name], real[name]) for name in drawn}
 
@@ -138,10 +131,7 @@ def _conditional(
     prefix: str, counts: Floats, reference: Floats, *, minimum: int, fill: float = 0.0
 ) -> dict[str, float]:
     """Distances of the rows of two tables (G, K), averaged over rows with ``minimum`` counts in the
-    reference.
-
-    ``fill``: value of all bins of an empty row of ``counts``.
-    """
+    reference. ``fill``: value of all bins of an empty row of ``counts``."""
     # rows with enough counts, else all rows with any
     weight = reference.sum(axis=1)
     kept = weight >= minimum
@@ -192,7 +182,7 @@ SIZE_DEPENDENT = (
 )
 """Metrics that depend on the number of diagrams; their values for real data are floors."""
 
-METRIC_MEANINGS: dict[str, str] = {
+_STRUCTURE_MEANINGS = {
     "valid": "share connected, with at most one living room and at most one entrance",
     "connected": "share in which any room can be reached from any other",
     "at_most_one_living_room": "share with at most one living room",
@@ -202,6 +192,10 @@ METRIC_MEANINGS: dict[str, str] = {
     "horizontally_transitive": "share without a contradiction between left and right",
     "vertically_transitive": "share without a contradiction between above and below",
     "inside_valid": "share with no room inside a room of a forbidden type",
+}
+
+METRIC_MEANINGS: dict[str, str] = {
+    **_STRUCTURE_MEANINGS,
     "edges_per_diagram": "relations per diagram, mean",
     "edge_presence": "relations / possible pairs of rooms, pooled over diagrams",
     **_DISTANCE_MEANINGS,
@@ -215,18 +209,11 @@ METRIC_MEANINGS: dict[str, str] = {
 }
 """One line on every metric of ``bubble_metrics``, in its order."""
 
-SHARES = frozenset(
-    (
-        *("valid", "connected", "at_most_one_living_room", "at_most_one_entrance"),
-        *("exactly_one_living_room", "transitive", "horizontally_transitive"),
-        *("vertically_transitive", "inside_valid", "mode_coverage", "mode_coverage_weighted"),
-        *("diversity", "novelty"),
-    )
-)
-"""Metrics that are shares, of samples or of what they cover."""
-
 OF_COVERAGE = frozenset(("mode_coverage", "mode_coverage_weighted", "diversity"))
 """Shares that are not of samples, so that Wilson's interval does not apply."""
+
+SHARES = frozenset((*_STRUCTURE_MEANINGS, *OF_COVERAGE, "novelty"))
+"""Metrics that are shares, of samples or of what they cover."""
 
 METRICS = {
     name: Metric(
