@@ -217,7 +217,7 @@ def test_files_that_hold_nothing(tmp_path, write):
     ("rooms", "relations", "message"),
     [
         ((), (), "at least one room"),
-        ((17,), (), r"rooms\[0\].*17 is not a room type"),
+        ((17,), (), r"rooms\[0\].*17 is not in"),
         ((0, 1), ((1, 0, 2),), r"relations\[0\].*expected i < j < 2"),
         ((0, 2), ((0, 1, 13),), "a code 0..12"),
         ((0, 1), ((0, 1, 11),), r"rooms\[1\].*'MasterRoom' is not a room type"),

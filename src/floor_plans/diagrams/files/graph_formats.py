@@ -227,9 +227,9 @@ def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
     return "".join(f"{text}\n" for text in _texts(diagrams))
 
 
-def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
+def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
-    _write(path, ["[\n", ",\n".join(_texts(diagrams)), "\n]\n"])
+    _write(path, ["[\n", ",\n".join(_texts(diagrams, names)), "\n]\n"])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:

@@ -345,6 +345,25 @@ class DiagramSet(Sequence[BubbleDiagram]):
         histogram[:, :, no_edge] = num_pairs - histogram.sum(axis=2)
         return histogram
 
+    @property
+    def degree_counts(self) -> Floats:
+        """Float[K]: number of rooms with degree 0, 1, ..., up to the largest."""
+        return np.trim_zeros(self.degree_histogram.sum(axis=0), "b")
+
+    @property
+    def relation_counts(self) -> Floats:
+        """Float[R]: number of related pairs of rooms by relation, see ``pair_histogram``."""
+        return self.pair_histogram[:, :, :-1].sum(axis=(0, 1))
+
+    def share_related(self, least: int) -> Floats:
+        """Float[T, T], symmetric: share of related pairs of rooms by their types; NaN for fewer
+        than ``least`` >= 1 pairs."""
+        pairs = self.pair_histogram.sum(axis=2)
+        related = pairs - self.pair_histogram[:, :, -1]
+        pairs, related = (upper + np.triu(upper, 1).T for upper in (pairs, related))
+        enough = pairs >= least
+        return np.where(enough, related / np.where(enough, pairs, 1), np.nan)
+
     @cached_property
     def degree_histogram(self) -> Floats:
         """Float[T, n]: number of rooms of each type with degree 0, 1, ..., n - 1."""

@@ -74,9 +74,7 @@ def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float
 
     Unrelated pairs do not count. If just one of the sets has no relation, the distance is maximal.
     """
-    pooled = [
-        DiagramSet.of(s).pair_histogram[:, :, :-1].sum(axis=(0, 1)) for s in (samples, reference)
-    ]
+    pooled = [DiagramSet.of(s).relation_counts for s in (samples, reference)]
     return {f"relation_{name}": float(of(*pooled)) for name, of in DIVERGENCES.items()}
 
 

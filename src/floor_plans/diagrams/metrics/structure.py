@@ -1,19 +1,17 @@
-"""Structure of a set of diagrams: validity, density, and counts of rooms and relations."""
+"""Structure of a set of diagrams: validity and density."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import Flags, transitive_closure
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.vocabulary import NO_EDGE, PlanVocabulary
+from floor_plans.diagrams.vocabulary import NO_EDGE
 
 LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
 
@@ -101,60 +99,3 @@ def stratified_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[int, dict[str,
         stratum = measured.select(np.flatnonzero(measured.num_rooms == n))
         strata[n] = {"num_diagrams": float(len(stratum)), **structure_metrics(stratum)}
     return strata
-
-
-Counts = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class DiagramCounts:
-    """Counts of a set of diagrams, independent of the order of rooms.
-
-    ``rooms``: number of diagrams with k rooms, Float64[n + 1]. ``degrees``: number of rooms with k
-    relations. ``edges``: number of diagrams with k relations.
-    ``vocabulary``: T room types and R relations.
-    ``room_types``: number of rooms of each type, Float64[T].
-    ``relations``: number of related pairs by relation, Float64[R], read from the lower room type;
-    a pair of equal types counts half from either room.
-    ``pairs``, ``related``: number of pairs, and of related pairs, by room types, Float64[T, T],
-    symmetric.
-    """
-
-    rooms: Counts
-    degrees: Counts
-    edges: Counts
-    room_types: Counts
-    relations: Counts
-    pairs: Counts
-    related: Counts
-    vocabulary: PlanVocabulary
-
-    def share_related(self, least: int) -> Counts:
-        """Share of related pairs, Float64[T, T]; NaN for fewer than ``least`` >= 1 pairs."""
-        enough = self.pairs >= least
-        return np.where(enough, self.related / np.where(enough, self.pairs, 1), np.nan)
-
-
-def count_diagrams(
-    diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
-) -> DiagramCounts:
-    """Count a set of diagrams, see ``DiagramSet``; raises ``ValueError`` if it is empty."""
-    # pairs of rooms by types, related or not
-    counted = DiagramSet.of(diagrams, vocabulary)
-    by_pair = counted.pair_histogram
-    pairs, unrelated = by_pair.sum(axis=2), by_pair[:, :, -1]
-    return DiagramCounts(
-        rooms=np.bincount(counted.num_rooms).astype(np.float64),
-        degrees=np.trim_zeros(counted.degree_histogram.sum(axis=0), "b"),
-        edges=np.bincount(counted.num_relations).astype(np.float64),
-        room_types=counted.room_counts.sum(axis=0).astype(np.float64),
-        relations=by_pair[:, :, :-1].sum(axis=(0, 1)),
-        pairs=_symmetric(pairs),
-        related=_symmetric(pairs - unrelated),
-        vocabulary=counted.vocabulary,
-    )
-
-
-def _symmetric(upper: Counts) -> Counts:
-    """Mirror an upper triangle below its diagonal."""
-    return upper + np.triu(upper, 1).T

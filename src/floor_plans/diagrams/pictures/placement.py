@@ -26,9 +26,7 @@ Array = NDArray[np.float64]
 NUM_STARTS = 6
 DESCENT_STEPS = 260
 PROJECTION_STEPS = 240
-CHUNK = 64
-"""Diagrams of eight rooms in one batch, a compromise of speed and cache; batches of larger diagrams
-are smaller, to take no more memory."""
+CHUNK = 64  # diagrams of eight rooms in one batch, for speed and cache; fewer of larger diagrams
 UNFOLDING_STEPS = 60
 
 
@@ -54,18 +52,21 @@ class Placement:
     @property
     def extent(self) -> tuple[float, float]:
         """Width and height of the bounding box of the circles."""
-        low = (self.centres - self.radii[:, None]).min(axis=0)
-        high = (self.centres + self.radii[:, None]).max(axis=0)
+        low, high = _bounds(self.centres, self.radii)
         return float(high[0] - low[0]), float(high[1] - low[1])
+
+
+def _bounds(points: Array, radii: Array) -> tuple[Array, Array]:
+    """Corners Float[..., 2] of the bounding box of circles around points Float[..., n, 2]."""
+    return (points - radii[..., None]).min(axis=-2), (points + radii[..., None]).max(axis=-2)
 
 
 def place_all(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     """Place the bubbles of each diagram, independently of other diagrams.
 
-    A partial diagram is placed by its known relations; see ``Plan``. "i left-of j" puts the centre
-    of i left of that of j, "i above j" puts it higher on the page (smaller y), diagonal relations
-    do both. Bubbles do not overlap unless one is inside the other, or a third lies inside both. For
-    a contradictory diagram, ``broken`` lists the violated relations.
+    "i left-of j" puts the centre of i left of that of j, "i above j" puts it higher on the page
+    (smaller y), diagonal relations do both. Bubbles do not overlap unless one is inside the other,
+    or a third lies inside both. ``broken`` lists the relations that a placement violates.
     """
     # diagrams of equal size are placed in batches
     by_count: dict[int, list[int]] = {}
@@ -99,13 +100,11 @@ def place_together(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     best = _badness(points, repeated).reshape(len(diagrams), NUM_STARTS).argmin(axis=1)
     chosen = points.reshape(len(diagrams), NUM_STARTS, -1, 2)[np.arange(len(diagrams)), best]
     # centre the bounding boxes on the origin
-    low = (chosen - problem.radii[..., None]).min(axis=1, keepdims=True)
-    high = (chosen + problem.radii[..., None]).max(axis=1, keepdims=True)
-    chosen = chosen - (low + high) / 2
+    low, high = _bounds(chosen, problem.radii)
+    chosen = chosen - ((low + high) / 2)[:, None]
     found = []
-    for diagram, centres, radii, inside in zip(
-        diagrams, chosen, problem.radii, problem.inside, strict=True
-    ):
+    for k, diagram in enumerate(diagrams):
+        centres, radii, inside = chosen[k], problem.radii[k], problem.inside[k]
         broken = tuple(t for t in diagram.relations if not is_honoured(centres, radii, *t))
         found.append(Placement(centres, radii, inside.sum(axis=1), inside, broken))
     return found
@@ -168,7 +167,6 @@ def _unfolded(related: bubbles.Mask, radii: Array) -> Array:
     weight = 1 / np.maximum(way, 1e-9) ** 2
     np.fill_diagonal(weight, 0.0)
     inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
-    # one start per seed
     jitters = [np.random.default_rng(k).uniform(-1.0, 1.0, (n, 2)) for k in range(NUM_STARTS)]
     points = longest * np.stack(jitters)
     for _ in range(UNFOLDING_STEPS):
@@ -236,9 +234,7 @@ def _badness(points: Array, problem: bubbles.Constraints) -> Array:
     overlap = np.maximum(problem.touching - distance, 0)
     outside = np.maximum(distance - problem.most, 0)
     hard = 20 * disorder + 50 * (overlap + outside).sum(axis=(1, 2))
-    # size of the bounding box
-    low = (points - problem.radii[..., None]).min(axis=1)
-    high = (points + problem.radii[..., None]).max(axis=1)
+    low, high = _bounds(points, problem.radii)
     size = (high - low).max(axis=1)
     # crooked lines of straight relations
     astray = np.maximum(np.abs(delta) - problem.corridor, 0).sum(axis=(1, 2, 3)) / 2

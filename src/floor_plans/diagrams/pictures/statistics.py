@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from discrete_diffusion.viz import (
     style_axes,
 )
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.metrics.structure import count_diagrams
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
@@ -48,8 +48,8 @@ class BarPanel:
     title: str
     xlabel: str
     of: str
-    real: NDArray[np.float64]
-    sampled: NDArray[np.float64]
+    real: NDArray[Any]
+    sampled: NDArray[Any]
     names: Sequence[str] | None = None
 
 
@@ -86,7 +86,7 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     return save_figure(figure, path)
 
 
-def _percent(counts: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+def _percent(counts: NDArray[Any], length: int) -> NDArray[np.float64]:
     """Percentages of the sum, padded with zeros to ``length``; all 0 for an empty histogram."""
     padded = np.pad(np.asarray(counts, dtype=np.float64), (0, length - len(counts)))
     return 100 * padded / padded.sum() if padded.any() else padded
@@ -102,10 +102,9 @@ def plot_samples(
     samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
 ) -> None:
     """Plot ``adjacency.png``, ``histograms.png`` and ``relations.png``, real against sampled."""
-    real = count_diagrams(reference)
-    sampled = count_diagrams(samples, real.vocabulary)
-    types = map(ROOM_TYPES.index, real.vocabulary.room_types)
-    names = [room_style(code).name for code in types]
+    real = DiagramSet.of(reference)
+    sampled = DiagramSet.of(samples, real.vocabulary)
+    names = [room_style(ROOM_TYPES.index(name)).name for name in real.vocabulary.room_types]
     # shares of related pairs by room types
     plot_adjacency(
         real.share_related(FEWEST_PAIRS),
@@ -115,17 +114,28 @@ def plot_samples(
         note="How often two rooms of one diagram are related, by their types. "
         f"A dot: fewer than {FEWEST_PAIRS} such pairs.",
     )
+
+    def panel(
+        title: str, xlabel: str, of: str, count: Callable[[DiagramSet], NDArray[Any]], *names: Any
+    ) -> BarPanel:
+        return BarPanel(title, xlabel, of, count(real), count(sampled), *names)
+
     # sizes of diagrams, then types of rooms and relations
     sizes = [
-        BarPanel("Rooms per diagram", "rooms", "diagrams", real.rooms, sampled.rooms),
-        BarPanel("Relations per room", "relations", "rooms", real.degrees, sampled.degrees),
-        BarPanel("Relations per diagram", "relations", "diagrams", real.edges, sampled.edges),
+        panel("Rooms per diagram", "rooms", "diagrams", lambda each: np.bincount(each.num_rooms)),
+        panel("Relations per room", "relations", "rooms", lambda each: each.degree_counts),
+        panel(
+            "Relations per diagram",
+            "relations",
+            "diagrams",
+            lambda each: np.bincount(each.num_relations),
+        ),
     ]
     plot_bars(sizes, folder / "histograms.png")
     seen, words = "seen from the room whose type comes first", real.vocabulary.relations
     kinds = [
-        BarPanel("Room types", "", "rooms", real.room_types, sampled.room_types, names),
-        BarPanel("Relations", seen, "relations", real.relations, sampled.relations, words),
+        panel("Room types", "", "rooms", lambda each: each.room_counts.sum(axis=0), names),
+        panel("Relations", seen, "relations", lambda each: each.relation_counts, words),
     ]
     plot_bars(kinds, folder / "relations.png")
 

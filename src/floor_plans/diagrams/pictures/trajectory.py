@@ -55,9 +55,8 @@ TRAJECTORY = ("trajectory.gif", "trajectory.png")
 class _Film:
     """Sampling trajectory of one diagram, and what the pictures of its states have in common.
 
-    ``lines``: lines of all pairs. ``nested``: relation of each pair that nests two bubbles in the
-    finished diagram; ``outer``: these pairs by inner room. ``spots``: centre and largest width of
-    each label.
+    ``lines``: of all pairs. ``nested``: relation of each pair that nests two bubbles in the
+    finished diagram; ``outer``: these pairs by inner room. ``spots``: see ``label_spot``.
     """
 
     def __init__(self, frames: Sequence[PartialDiagram], placement: Placement) -> None:
@@ -128,11 +127,9 @@ def animate_trajectories(
     cell: float = 2.1,
     dpi: float = 110.0,
 ) -> None:
-    """Write a looping GIF of the states of several diagrams, side by side; leave no partial file.
-
-    ``trajectories``: the states of each diagram, the finished diagram last; a shorter trajectory
-    stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown.
-    """
+    """Write a looping GIF of the states of several diagrams, the finished one last, side by side;
+    a shorter trajectory stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are
+    shown. Leaves no partial file."""
     rows, columns = diagram_pictures.grid_shape(len(trajectories))
     films = _films(trajectories)
     placements, key = [film.placement for film in films], _key(films)
@@ -203,10 +200,8 @@ class Palette:
 def write_gif(
     path: Path, pictures: Iterable[Pixels], palette: Palette, seconds: Sequence[float]
 ) -> None:
-    """Write pictures UInt8[H, W, 3] of one size as a looping GIF; leave no partial file.
-
-    ``seconds``: duration of each picture. Equal consecutive pictures are merged. Pictures are
-    consumed one at a time.
+    """Write pictures UInt8[H, W, 3] of one size, each shown for its ``seconds``, as a looping GIF;
+    leave no partial file. Equal consecutive pictures are merged, and pictures consumed one by one.
     """
     images = map(palette.apply, pictures)
     with atomic_write(path) as unfinished:
@@ -227,11 +222,9 @@ def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
-    """Write trajectories of samples Int[K, M, L]: ``trajectory.gif`` of all samples, and
-    ``trajectory.png``, a film strip of the first. Repeated states of a sample are left out.
-
-    Without a trajectory, files of an earlier run are removed, since they show other samples.
-    """
+    """Write trajectories of samples Int[K, M, L]: ``trajectory.gif`` of all, ``trajectory.png``, a
+    film strip of the first. Without a trajectory, files of an earlier run are removed, since they
+    show other samples."""
     animation, strip = (folder / name for name in TRAJECTORY)
     if trajectory is None:
         earlier = [path for path in (animation, strip) if path.is_file()]
@@ -262,20 +255,16 @@ class CompletedRow:
 
 
 def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
-    """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``.
-
-    The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
-    type, a dotted line an unknown pair.
-    """
+    """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``. The
+    partial diagram is placed by its known relations only: a grey bubble is a room of unknown type,
+    a dotted line an unknown pair."""
     path = diagram_pictures.checked_path(path)
-    # place the given diagram and all completions
     plans: list[Plan] = []
     for row in rows:
         plans += [row.given, *row.completions]
     placements = place_all(plans)
-    key = diagram_pictures.key_of(
-        plans, placements, unknown=not all(row.given.is_complete for row in rows)
-    )
+    unknown = not all(row.given.is_complete for row in rows)
+    key = diagram_pictures.key_of(plans, placements, unknown=unknown)
     # a row of cards for each partial diagram
     columns = 1 + max(len(row.completions) for row in rows)
     sheet = diagram_pictures.Sheet(len(rows), columns, placements, titled=True, key=key)
