@@ -269,11 +269,9 @@ def encode_partial(
 
 
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
-    """Decode tokens Int[B, L], where MASK is unknown; the inverse of ``encode_partial``.
-
-    Raises ``ValueError`` for another shape or dtype. For a foreign id or a PAD at a real position,
-    the error names sample, position and id.
-    """
+    """Decode tokens Int[B, L], where MASK is unknown; the inverse of ``encode_partial``. Raises
+    ``ValueError`` for another shape or dtype. For a foreign id or a PAD at a real position, the
+    error names sample, position and id."""
     num_rooms = count_nodes(tokens, vocab)
     tokens = tokens.cpu()
     real, unknown = vocab.real_positions(num_rooms), tokens == vocab.mask_id

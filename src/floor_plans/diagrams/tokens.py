@@ -25,11 +25,9 @@ from floor_plans.diagrams.vocabulary import codes_of
 def encode(
     diagrams: Sequence[BubbleDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> EncodedGraphs:
-    """Encode diagrams: room slots, then pairs i < j row-major; unlisted pairs are "no-edge".
-
-    Raises ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a room or relation
-    that ``vocab`` does not have, and for a vocabulary with types that no diagram has.
-    """
+    """Encode diagrams: room slots, then pairs i < j row-major; unlisted pairs are "no-edge". Raises
+    ``ValueError`` for a diagram with more than ``vocab.n_max`` rooms or a room or relation that
+    ``vocab`` does not have, and for a vocabulary with types that no diagram has."""
     codes = codes_of(vocab)
     for sample, diagram in enumerate(diagrams):
         if diagram.num_rooms > vocab.n_max:
@@ -42,10 +40,8 @@ def encode(
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:
     """Decode diagrams from tokens Int[B, L]; a diagram has the leading rooms that are not PAD.
-
     Raises ``ValueError`` for another shape or dtype. For a MASK, a PAD or a foreign id at a real
-    position, or anything but PAD elsewhere, the error names sample, position and id.
-    """
+    position, or anything but PAD elsewhere, the error names sample, position and id."""
     codes = codes_of(vocab)
     return [
         BubbleDiagram.from_checked(

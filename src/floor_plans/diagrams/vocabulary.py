@@ -76,10 +76,8 @@ j, 1 if j comes before i, 0 if neither."""
 @dataclass(frozen=True)
 class PlanVocabulary:
     """Room types and relations of a data set, in the order of their codes, without "no-edge".
-
     ``has_directions``: True if relations have directions, so that they can contradict each other
-    and can be measured on boxes.
-    """
+    and can be measured on boxes."""
 
     name: str
     room_types: tuple[str, ...]

@@ -40,11 +40,9 @@ class Arrangements:
 
 @dataclass(frozen=True)
 class Choices:
-    """M ways to extend arrangements by one known token.
-
-    ``parents``: Int64[M], row of the extended arrangement. ``positions``, ``tokens``: Int64[M], the
-    new token and its position. ``slots``: Int64[M, n], as in ``Arrangements``.
-    """
+    """M ways to extend arrangements by one known token. ``parents``: Int64[M], row of the extended
+    arrangement. ``positions``, ``tokens``: Int64[M], the new token and its position. ``slots``:
+    Int64[M, n], as in ``Arrangements``."""
 
     parents: Tensor
     positions: Tensor

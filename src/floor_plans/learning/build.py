@@ -115,11 +115,9 @@ class DiagramDataset(GraphDataset):
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """Build the data set of a config from the procedural generator (cached), or from files.
-
-    Files are one to split (``path``), or one per split, whose held-out diagrams are removed from
-    training and counted. Raises ``ValueError`` if neither or both are given.
-    """
+    """Build the data set of a config from the procedural generator (cached), or from files. Files
+    are one to split (``path``), or one per split, whose held-out diagrams are removed from training
+    and counted. Raises ``ValueError`` if neither or both are given."""
     # facts of plans do not survive mirror images
     facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
     if facts is not None and facts.plan_names and symmetry != "none":

@@ -249,10 +249,8 @@ def complete_file(
     request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
 ) -> Samples:
     """Complete every line of ``given``: ``samples.jsonl``, a picture, a trajectory if requested.
-
     ``choose``: chooses among sampled completions; None takes all. Raises ``ValueError`` naming
-    file, line and field for a line that is wrong or cannot be completed.
-    """
+    file, line and field for a line that is wrong or cannot be completed."""
     # check the request and every line before sampling
     if Path(str(request.given)).suffix == ".npz":
         raise ValueError(

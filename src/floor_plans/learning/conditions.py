@@ -118,10 +118,8 @@ class Facts:
 
     def plan_facts(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
         """Facts of plans, Float32[B, S'], of diagrams with boxes in ``unit``; NaN without boxes.
-
         Raises ``ValueError`` naming a plan with a wrong door or outline, and for boxes in another
-        unit, see ``check_metres``.
-        """
+        unit, see ``check_metres``."""
         boxed = [diagram for diagram in diagrams if diagram.boxes is not None]
         units = [str(diagram.metadata.get("unit", unit)) for diagram in boxed]
         known = [k for k, each in enumerate(units) if each in UNITS]  # others are refused below

@@ -93,11 +93,9 @@ class Arranger:
     num: int
 
     def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
-        """Sample arrangements (slots for the rooms of a partial diagram) in proportion to Z.
-
-        Z is the model's probability of the tokens that an arrangement fixes. ``request``: a partial
-        diagram, its line number, and a seed. Raises ``UnseenError``.
-        """
+        """Sample arrangements (slots for the rooms of a partial diagram) in proportion to Z. Z is
+        the model's probability of the tokens that an arrangement fixes. ``request``: a partial
+        diagram, its line number, and a seed. Raises ``UnseenError``."""
         # weigh arrangements: a single one, by the chain rule, or listed ones
         partial, line, seed = request
         generator = make_generator(seed, 1)
@@ -228,11 +226,9 @@ def _grow(
     most: Callable[[int], int],
     generator: torch.Generator,
 ) -> Weighed:
-    """Grow the tree step by step, see ``weigh_arrangements``.
-
-    ``log_d0``: function from partial tokens Int[R, L] to log D, Float64[R, L, V]. ``most``:
-    function from the number of steps left to the maximal number of arrangements to keep.
-    """
+    """Grow the tree step by step, see ``weigh_arrangements``. ``log_d0``: function from partial
+    tokens Int[R, L] to log D, Float64[R, L, V]. ``most``: function from the number of steps left to
+    the maximal number of arrangements to keep."""
     now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
     thinnings: list[_Thinning] = []
     for step in range(len(tree.steps)):
@@ -273,11 +269,9 @@ class _Thinning:
         return replace(self, origin=self.origin[rows])
 
     def variance(self, weights: Tensor) -> Tensor:
-        """Variance of the sum of weights Float64[R] due to thinning.
-
-        Hajek's estimate for a fixed number kept with unequal probabilities: the sum of
-        risk (w - mean w)^2, with the mean weighted by risk.
-        """
+        """Variance of the sum of weights Float64[R] due to thinning. Hajek's estimate for a fixed
+        number kept with unequal probabilities: the sum of risk (w - mean w)^2, with the mean
+        weighted by risk."""
         sums = torch.zeros_like(self.risk).index_add_(0, self.origin, weights)
         num = int((self.risk > 0).sum())
         if num < 2:

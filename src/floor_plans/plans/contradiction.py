@@ -285,10 +285,8 @@ def impossible_plans(report: ReadReport) -> list[str]:
 
 def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     """Return sentences on the first ``num`` diagrams that the solver finds infeasible or undecided.
-
     Diagrams with relations in a circle are skipped. The first few infeasible diagrams are named
-    with their contradiction. Raises ``ValueError`` without OR-Tools.
-    """
+    with their contradiction. Raises ``ValueError`` without OR-Tools."""
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):
         return []  # without directions no relations can be ruled out
@@ -341,9 +339,8 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Find in each diagram the first relation that its boxes contradict: messages by index.
-
-    They contradict it at any gap threshold, measured from either room."""
+    """Find in each diagram the first relation that its boxes contradict: messages by index. They
+    contradict it at any gap threshold, measured from either room."""
     found: dict[int, str] = {}
     for k, diagram in enumerate(diagrams):
         if diagram.boxes is None:

@@ -179,11 +179,9 @@ if TYPE_CHECKING:
 else:
 
     class computed_once:
-        """``functools.cached_property`` of Python 3.12, which has no lock.
-
-        Before 3.12 all objects of a class share a lock. Threads then wait for each other, and for
-        ever if a Ctrl-C arrives just after the main thread took the lock.
-        """
+        """``functools.cached_property`` of Python 3.12, which has no lock. Before 3.12 all objects
+        of a class share a lock. Threads then wait for each other, and for ever if a Ctrl-C arrives
+        just after the main thread took the lock."""
 
         def __init__(self, compute):
             self._compute, self.__doc__ = compute, compute.__doc__

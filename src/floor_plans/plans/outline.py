@@ -154,11 +154,9 @@ def _decimetres(metres: float) -> int:
 
 @dataclass(frozen=True)
 class Wall:
-    """Straight piece of wall from ``low`` to ``high`` along ``axis`` (0: x, 1: y).
-
-    ``at``: its coordinate on the other axis; ``side``: the direction on that axis, 1 or -1, that
-    leads out of the room.
-    """
+    """Straight piece of wall from ``low`` to ``high`` along ``axis`` (0: x, 1: y). ``at``: its
+    coordinate on the other axis; ``side``: the direction on that axis, 1 or -1, that leads out of
+    the room."""
 
     axis: int
     at: float

@@ -50,7 +50,6 @@ def _check_doors(plan: FloorPlan, pairs: tuple[Kinds, ...], what: str) -> Findin
 
 def check_turning(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that rooms have space for a circle ``across`` metres wide on their clear floor.
-
     ``every``: kinds of which each room has it; ``some``: kinds of which one room has it."""
     kinds, clear = kinds_of(plan), clear_floors(plan)
     half = parameters["across"] / 2 - TOLERANCE

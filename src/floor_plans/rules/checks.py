@@ -87,10 +87,8 @@ def check_door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def check_door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that doors can be hung without collisions: none sweeps more than ``overlap`` square
-    metres of a wall or another swing. Doors to balconies slide.
-
-    The choice of swings is optimal, see ``hang_doors``.
-    """
+    metres of a wall or another swing. Doors to balconies slide. The choice of swings is optimal,
+    see ``hang_doors``."""
     hung = hang_doors(plan)
     if not hung:
         return None
@@ -167,11 +165,8 @@ def check_apart(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def check_shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that related rooms are at most a ``wall`` apart, and doors lie on the walls of their
-    rooms.
-
-    The first holds for rooms that face each other along ``facing`` metres or more, the second for
-    the share ``on_wall`` of a door.
-    """
+    rooms. The first holds for rooms that face each other along ``facing`` metres or more, the
+    second for the share ``on_wall`` of a door."""
     related = [(i, j) for i, j, code in plan.diagram.relations if code != NO_EDGE]
     if not related and not plan.doors:
         return None
@@ -258,10 +253,8 @@ def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def check_window(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every room of the kinds ``rooms`` has facade for a window as large as a ``share``
-    of its floor. The window is ``height`` metres high.
-
-    The condition is necessary, not sufficient: plans have no windows, and a window may be lower.
-    """
+    of its floor. The window is ``height`` metres high. The condition is necessary, not sufficient:
+    plans have no windows, and a window may be lower."""
     rooms, height = rooms_of(plan, parameters["rooms"]), parameters["height"]
     if not rooms:
         return None

@@ -43,11 +43,8 @@ _MOST_ENTRIES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Violation of a rule.
-
-    ``rooms``: numbers of the rooms concerned, empty for the plan as a whole. ``found``: the state
-    and the limit; ``change``: the remedy.
-    """
+    """Violation of a rule. ``rooms``: numbers of the rooms concerned, empty for the plan as a
+    whole. ``found``: the state and the limit; ``change``: the remedy."""
 
     rooms: tuple[int, ...]
     found: str

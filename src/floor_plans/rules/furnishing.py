@@ -125,10 +125,9 @@ def check_largest(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that the front door of a plan of ``num_rooms`` or more opens into a hall.
-
-    A hall is a room of the kinds ``rooms``, or a living room with at most ``doors`` other doors.
-    Doors to balconies and openings do not count."""
+    """Check that the front door of a plan of ``num_rooms`` or more opens into a hall. A hall is a
+    room of the kinds ``rooms``, or a living room with at most ``doors`` other doors. Doors to
+    balconies and openings do not count."""
     fronts = [door.rooms[0] for door in plan.doors if door.is_front]
     if len(plan.rooms) < parameters["num_rooms"] or not fronts:
         return None

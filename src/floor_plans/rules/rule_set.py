@@ -272,10 +272,8 @@ class Judgement:
 
 
 def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
-    """Judge a plan, realised, read or drawn, by its floors and doors alone.
-
-    Raises ``DiagramError`` for a room without area, or a wrong key "added", see ``kinds_of``.
-    """
+    """Judge a plan, realised, read or drawn, by its floors and doors alone. Raises ``DiagramError``
+    for a room without area, or a wrong key "added", see ``kinds_of``."""
     check_rooms(plan)
     judges = {**{name: rule.judge for name, rule in RULES.items()}, **ASKED}
     given = rules.rules

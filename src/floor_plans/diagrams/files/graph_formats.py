@@ -30,11 +30,9 @@ _DEFAULTS = ("node_default", "edge_default")  # added to every GraphML graph by 
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
-    """Convert to a directed graph of nodes 0 to N - 1.
-
-    Node k has ``room`` by name (and ``x0 y0 x1 y1``, in the unit of the boxes). Edge (i, j), i < j,
-    reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
-    """
+    """Convert to a directed graph of nodes 0 to N - 1. Node k has ``room`` by name (and ``x0 y0 x1
+    y1``, in the unit of the boxes). Edge (i, j), i < j, reads "room i is ``relation`` room j".
+    Metadata is in ``graph.graph["metadata"]``."""
     import networkx
 
     graph = networkx.DiGraph(metadata=dict(diagram.metadata))

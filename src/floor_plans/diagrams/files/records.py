@@ -282,10 +282,8 @@ def recognise_codes(
     path: Path, records: Iterable[Record[object]], named: str | None
 ) -> RecognisedCodes:
     """Recognise the tables of the codes in ``path``, see ``recognised_table``, unless ``named``.
-
     Plans that name a table, or that no table can read, do not count. Files of fewer than 10 other
-    plans are recognised together. Doubts are logged. Raises ``ValueError`` naming the file.
-    """
+    plans are recognised together. Doubts are logged. Raises ``ValueError`` naming the file."""
     if named is not None:
         return RecognisedCodes(named, {}, ())
     # records to decide by, file by file

@@ -84,11 +84,10 @@ class KernelPoints:
 
 
 def squared_mmd(samples: KernelPoints, reference: KernelPoints) -> float:
-    """Unbiased estimate of MMD^2, clipped at 0.
+    """Unbiased estimate of MMD^2, clipped at 0, arXiv 0805.2368, eq. 3 in its unbiased form:
 
-    mean k(x, x') over x != x' + mean k(y, y') over y != y' - 2 mean k(x, y), arXiv 0805.2368, eq. 3
-    in its unbiased form. The mean over a set of one member is k(x, x) = 1.
-    """
+    mean k(x, x') over x != x' + mean k(y, y') over y != y' - 2 mean k(x, y). The mean over a set of
+    one member is k(x, x) = 1."""
     between = samples.total(reference) / (samples.size * reference.size)
     return max(0.0, samples.mean_within + reference.mean_within - 2 * between)
 
@@ -287,9 +286,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     @cached_property
     def spectrum(self) -> Floats:
         """Float[M, n]: ascending eigenvalues of I - D^-1/2 A D^-1/2, then zeros in unused slots.
-
-        They lie in 0..2. The row of a room without neighbours is 0, as in networkx.
-        """
+        They lie in 0..2. The row of a room without neighbours is 0, as in networkx."""
         adjacency = self.related.astype(np.float64)
         scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
         laplacian = -scale[:, :, None] * adjacency * scale[:, None, :]

@@ -27,19 +27,15 @@ for a room type to count in degrees."""
 
 def total_variation(counts: Floats, others: Floats) -> Floats:
     """Total variation 1/2 sum_k |p_k - q_k| of histograms of counts (..., K): Float[...] in 0..1.
-
-    An empty histogram is at distance 0 from an empty one and 1 from any other.
-    """
+    An empty histogram is at distance 0 from an empty one and 1 from any other."""
     p, q, both, one = _normalised(counts, others)
     return np.where(both, np.abs(p - q).sum(axis=-1) / 2, one)
 
 
 def jensen_shannon(counts: Floats, others: Floats) -> Floats:
-    """Jensen-Shannon divergence 1/2 KL(p || m) + 1/2 KL(q || m), m = (p + q) / 2, in nats.
-
-    Takes histograms of counts (..., K), returns Float[...] in 0..log 2. An empty histogram is at
-    distance 0 from an empty one and log 2 from any other.
-    """
+    """Jensen-Shannon divergence 1/2 KL(p || m) + 1/2 KL(q || m), m = (p + q) / 2, in nats. Takes
+    histograms of counts (..., K), returns Float[...] in 0..log 2. An empty histogram is at distance
+    0 from an empty one and log 2 from any other."""
     p, q, both, one = _normalised(counts, others)
     # mean of KL(p || m) and KL(q || m)
     middle = (p + q) / 2
@@ -71,7 +67,6 @@ def node_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
 
 def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``relation_tv``, ``relation_js``: distances of relations, read from the lower room type.
-
     Unrelated pairs do not count. If just one of the sets has no relation, the distance is maximal.
     """
     pooled = [DiagramSet.of(s).relation_counts for s in (samples, reference)]
@@ -99,11 +94,9 @@ def conditional_pair_distance(samples: Diagrams, reference: Diagrams) -> dict[st
 
 
 def degree_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
-    """``degree_tv``, ``_js``: distances of degrees (relations of a room) per room type.
-
-    Types with at least 20 rooms in the reference count; if none has 20, all types count. A type
-    that the samples lack is at the maximal distance.
-    """
+    """``degree_tv``, ``_js``: distances of degrees (relations of a room) per room type. Types with
+    at least 20 rooms in the reference count; if none has 20, all types count. A type that the
+    samples lack is at the maximal distance."""
     tables = [DiagramSet.of(s).degree_histogram for s in (samples, reference)]
     size = max(table.shape[1] for table in tables)
     tables = [np.pad(table, ((0, 0), (0, size - table.shape[1]))) for table in tables]

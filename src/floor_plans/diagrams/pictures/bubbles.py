@@ -48,11 +48,9 @@ LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
 
 @dataclass(frozen=True)
 class RoomStyle:
-    """Style of the rooms of a type.
-
-    ``label``: short name that fits a bubble. ``name``: full name for the legend. ``colour``: fill,
-    ``#rrggbb``. ``radius``: radius of the bubble, living room = 1.
-    """
+    """Style of the rooms of a type. ``label``: short name that fits a bubble. ``name``: full name
+    for the legend. ``colour``: fill, ``#rrggbb``. ``radius``: radius of the bubble, living room =
+    1."""
 
     label: str
     name: str
@@ -173,10 +171,8 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
 
 def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
     """Position of each room, Int[n], in a sequence that contradicts few of the arcs Bool[n, n].
-
     Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
-    neither, the room that precedes the most and follows the fewest goes to the front.
-    """
+    neither, the room that precedes the most and follows the fewest goes to the front."""
     front: list[int] = []
     back: list[int] = []
     left = list(range(len(before)))

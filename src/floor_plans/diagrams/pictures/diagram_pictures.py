@@ -177,10 +177,8 @@ def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
     """Entries of the key: room types by code, relations without direction, then optional entries.
-
     ``unknown``: add an entry for unknown rooms and relations. ``broken``: name of the entry for
-    violated relations, empty for none.
-    """
+    violated relations, empty for none."""
     plans = list(plans)
     # room types
     codes = {code for plan in plans for code in plan.rooms if code is not None}
@@ -200,10 +198,8 @@ def key_entries(
 
 class Sheet:
     """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, with ``key`` below.
-
     ``placements``: placements of all diagrams, to choose a common scale. ``titled``: leave space
-    for a title above each card. ``footer``: inches to leave below the cards.
-    """
+    for a title above each card. ``footer``: inches to leave below the cards."""
 
     def __init__(
         self,

@@ -149,11 +149,9 @@ def _starts(problem: bubbles.Constraints) -> Array:
 
 
 def _unfolded(related: bubbles.Mask, radii: Array) -> Array:
-    """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths.
-
-    Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
-    Disconnected rooms are a little farther apart than any connected rooms.
-    """
+    """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths. Stress majorisation
+    (Gansner, Koren and North 2004) of the squared relative errors of distances. Disconnected rooms
+    are a little farther apart than any connected rooms."""
     # shortest paths between rooms, by Floyd and Warshall
     n = len(radii)
     way = np.where(related, radii[:, None] + radii + bubbles.GAP, np.inf)
@@ -277,11 +275,9 @@ class Line:
 
 
 def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]:
-    """Route a line for each pair of bubbles, except for nested or touching ones.
-
-    Lines are quadratic Bezier curves between the centres, cut at the rims. Each has the bend of
-    lowest cost: its length under other bubbles, its part off the page, and the bend itself.
-    """
+    """Route a line for each pair of bubbles, except for nested or touching ones. Lines are
+    quadratic Bezier curves between the centres, cut at the rims. Each has the bend of lowest cost:
+    its length under other bubbles, its part off the page, and the bend itself."""
     lines = {}
     for i, j in pairs:
         if placement.inside[i, j] or placement.inside[j, i]:
@@ -328,11 +324,9 @@ def best_curve(placement: Placement, i: int, j: int) -> Array:
 
 
 def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tuple[Array, float]:
-    """Centre Float[2] and largest width of the label of a bubble, in placement units.
-
-    The centre is that of the bubble if no other bubbles cover it; else the point of a polar grid
-    with the most space to the rim, these bubbles and their lines.
-    """
+    """Centre Float[2] and largest width of the label of a bubble, in placement units. The centre is
+    that of the bubble if no other bubbles cover it; else the point of a polar grid with the most
+    space to the rim, these bubbles and their lines."""
     centre, radius = placement.centres[room], float(placement.radii[room])
     distance = np.linalg.norm(placement.centres - centre, axis=1)
     covers = (distance < placement.radii + radius) & ~placement.inside[room]

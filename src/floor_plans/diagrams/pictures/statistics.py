@@ -40,10 +40,8 @@ _MAX_TICKS = 16
 @dataclass(frozen=True)
 class BarPanel:
     """Two histograms of one quantity, of ``real`` and of ``sampled`` data, each shown as shares.
-
     ``names``: names of the bars, one per count; None numbers them 0, 1, ... and skips leading empty
-    ones. ``of``: the things that are counted, for the label of the axis.
-    """
+    ones. ``of``: the things that are counted, for the label of the axis."""
 
     title: str
     xlabel: str
@@ -149,10 +147,8 @@ def plot_adjacency(
     note: str = "",
 ) -> Figure:
     """Plot three heat maps: real, sampled, and their difference; write them to ``path`` if given.
-
     ``real``, ``sampled``: shares of related pairs in 0..1, Float[K, K], symmetric, NaN where
-    unknown; types that are unknown in both are left out. ``note``: a line below the maps.
-    """
+    unknown; types that are unknown in both are left out. ``note``: a line below the maps."""
     # leave out types without values
     known = ~(np.isnan(real) & np.isnan(sampled))
     keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))

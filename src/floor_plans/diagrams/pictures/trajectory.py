@@ -54,10 +54,8 @@ TRAJECTORY = ("trajectory.gif", "trajectory.png")
 
 class _Film:
     """Sampling trajectory of one diagram, and what the pictures of its states have in common.
-
     ``lines``: of all pairs. ``nested``: relation of each pair that nests two bubbles in the
-    finished diagram; ``outer``: these pairs by inner room. ``spots``: see ``label_spot``.
-    """
+    finished diagram; ``outer``: these pairs by inner room. ``spots``: see ``label_spot``."""
 
     def __init__(self, frames: Sequence[PartialDiagram], placement: Placement) -> None:
         self.frames, self.placement, self.finished = frames, placement, frames[-1]
