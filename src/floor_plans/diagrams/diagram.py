@@ -154,7 +154,6 @@ class BubbleDiagram:
         order = [int(old) for old in order]
         if sorted(order) != list(range(self.num_rooms)):
             raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
-        # new number of each old room
         new = {old: k for k, old in enumerate(order)}
         return BubbleDiagram(
             rooms=tuple(self.rooms[old] for old in order),
@@ -228,7 +227,6 @@ class BubbleDiagram:
         Raises:
             DiagramError: a ``ValueError`` that names the wrong field.
         """
-        # required fields, with room codes translated
         if not isinstance(data, Mapping):
             raise DiagramError("diagram", f"expected an object, got {reprlib.repr(data)}")
         for key in ("rooms", "relations"):
@@ -236,7 +234,6 @@ class BubbleDiagram:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
         data = translate_codes(data, codes)
         rooms = read_rooms(data["rooms"])
-        # boxes and relations refer to rooms by number
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):
             raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")

@@ -153,11 +153,8 @@ def relations_from_boxes(
 
 
 def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
-    """Measure relations on boxes in metres, rounded to 1 / ``_STEPS`` m.
-
-    Millimetres and pixels are multiples of this step, so a centre on the line of an edge stays on
-    it after a change of unit.
-    """
+    """Measure relations on boxes in metres, rounded to 1 / ``_STEPS`` m: a centre on the line of an
+    edge stays on it after a change of unit."""
     steps = np.round(np.asarray(boxes, dtype=np.float64) * _STEPS)
     return relations_from_boxes(steps, round(gap * _STEPS))
 
@@ -165,8 +162,7 @@ def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
 def threshold_of(unit: str, threshold: float | None) -> float:
     """Largest gap of related boxes, in ``unit``: ``threshold``, or ``DEFAULT_THRESHOLD`` pixels.
     Raises ``ValueError`` for an unknown unit or a wrong threshold."""
-    if unit not in _PER_PIXEL:
-        raise ValueError(f"unit={unit}: {unknown_name('unit', unit, UNITS)}")
+    metres_per(unit)  # refuses an unknown unit
     if threshold is None:
         return DEFAULT_THRESHOLD * _PER_PIXEL[unit]
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
@@ -317,11 +313,8 @@ _DEGREE = 111_320.0  # length of a degree of latitude, in metres
 
 
 class DrawnIn(NamedTuple):
-    """Unit of the lengths of a drawing, and its size in ``metres``.
-
-    ``stated_by``: place in the file that states the unit, empty if none. ``key``: option that sets
-    the unit, with ``{}`` for the name of the unit.
-    """
+    """Unit of the lengths of a drawing, and its size in ``metres``. ``stated_by``: place in the
+    file that states it, if any. ``key``: option that sets it, with ``{}`` for its name."""
 
     unit: str = "metres"
     metres: float = 1.0
@@ -353,11 +346,9 @@ IN_METRES = DrawnIn()
 def check_drawings(
     plans: Sequence[tuple[str, ArrayLike, int, DrawnIn]], *, gap: float, usual_gap: bool
 ) -> None:
-    """Check the units of drawings, whose boxes have been converted to metres.
-
-    ``plans``: place, boxes Float[n, 4], number of related pairs and unit of each plan. Raises
-    ``ValueError`` for plans of one unit that do not fit together, see ``check_scale``, and for a
-    plan whose typical room is 10 times larger or smaller than usual.
+    """Check the units of drawings: place, boxes Float[n, 4] converted to metres, number of related
+    pairs and unit of each. Raises ``ValueError`` for plans of one unit that do not fit together,
+    see ``check_scale``, and for a plan whose typical room is 10 times larger or smaller than usual.
     """
     for drawn in dict.fromkeys(each[3] for each in plans):
         group = [each for each in plans if each[3] == drawn]
@@ -376,11 +367,9 @@ def check_drawings(
 
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
-    """Check the ``units`` of plans, whose boxes Float[n, 4] have been converted to metres.
-
-    Raises ``ValueError`` if the typical room of a unit is 3.5 times larger or smaller than in real
-    plans, since areas would be wrong.
-    """
+    """Raise ``ValueError`` if the typical room of the plans of a unit is 3.5 times larger or
+    smaller than in real plans, since areas would be wrong. ``boxes``: Float[n, 4] of each plan,
+    converted to metres."""
     for unit in dict.fromkeys(units):
         group = [np.asarray(box) for box, other in zip(boxes, units, strict=True) if other == unit]
         typical = typical_side(group)

@@ -206,7 +206,6 @@ class PartialDiagram:
         check_spelling(data, _FIELDS)
         _check_bedrooms(data.get("rooms"), own_table(data) or codes)
         data = translate_codes(data, codes)
-        # rooms, null for unknown ones
         rooms = [
             None if room is None else room_code(room, f"rooms[{k}]")
             for k, room in enumerate(required_list(data, "rooms"))
@@ -234,7 +233,6 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     if not isinstance(rooms, list):
         return
     table = CODE_TABLES[codes]
-    # rooms with a code for any bedroom, and types of named rooms
     bedrooms = [
         k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
     ]
@@ -255,7 +253,6 @@ def encode_partial(
 ) -> Tensor:
     """Encode partial diagrams as tokens Int64[B, L]; unknown rooms and relations are MASK.
     Positions are those of ``encode``. Raises ``ValueError`` for more than ``vocab.n_max`` rooms."""
-    # all real positions are unknown at first
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
     tokens = torch.where(vocab.real_positions(num_rooms), vocab.mask_id, vocab.pad_id)
     codes = codes_of(vocab)

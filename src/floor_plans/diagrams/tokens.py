@@ -69,7 +69,6 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
     directions = list(zip(RELATION_X_ORDER, RELATION_Y_ORDER, strict=True))
 
     def image(code: int) -> int:
-        # image of a direction: mirror each axis, then exchange them
         x, y = directions[code]
         if (x, y) == (0, 0):  # inside, surrounding, no-edge
             return code
@@ -89,7 +88,6 @@ def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str)
             f"data.symmetry={symmetry}: relations without direction are those of every mirror "
             "image too; leave it at none"
         )
-    # all motions except the identity
     motions = SYMMETRIES[symmetry][1:]
     moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
     return EncodedGraphs(

@@ -187,7 +187,6 @@ class Codes:
                 tuple((i, j, edges[r]) for i, j, r in relations),
             )
         except KeyError:
-            # name all types that the vocabulary lacks
             names = {ROOM_TYPES[room] for room in {*rooms} - {*nodes}}
             names |= {RELATIONS[r] for r in {r for _, _, r in relations} - {*edges}}
             raise ValueError(

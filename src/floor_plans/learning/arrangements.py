@@ -62,17 +62,13 @@ class Choices:
 class ArrangementTree:
     """Tree of all arrangements of a partial diagram in canonical order; each level adds one token.
 
-    In canonical order the known types ascend along the slots. ``steps``: the placed tokens in
-    order: the id of a type, or a relation (i, j, r) as in the diagram.
-
-    Types come first, each in a slot after the previous one. Then come relations, always one with
-    the fewest choices: a room without a slot may take any free slot with its type (MASK if that is
-    unknown). After k steps all arrangements have the same k tokens, at different positions; no
-    branch is a dead end. Finally rooms without relations take the remaining slots, in ascending
-    order within a type, since they are interchangeable.
-
-    Every final token sequence is reached equally often: once for each renumbering of the rooms with
-    relations that leaves the partial diagram unchanged.
+    ``steps``: the placed tokens in order. Types come first, by id, each in a slot after the
+    previous one. Then come relations (i, j, r), always one with the fewest choices: a room without
+    a slot may take any free slot with its type (MASK if that is unknown). After k steps all
+    arrangements have the same k tokens, at different positions; no branch is a dead end. Finally
+    rooms without relations take the remaining slots, in ascending order within a type, since they
+    are interchangeable. Every final token sequence is reached equally often: once for each
+    renumbering of the rooms with relations that leaves the partial diagram unchanged.
     """
 
     def __init__(self, partial: PartialDiagram, vocab: VocabConfig) -> None:
@@ -170,7 +166,6 @@ def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]
     """Order relations greedily by the fewest choices of slots, then by the most relations of their
     rooms, so that choices are weighed early."""
     rooms, left, ordered = partial.rooms, list(partial.relations), []
-    # number of free slots by type
     free = Counter(rooms)
     num_relations = Counter(end for i, j, _ in left for end in (i, j))
     placed: set[int] = set()
@@ -182,7 +177,6 @@ def _fewest_choices_first(partial: PartialDiagram) -> list[tuple[int, int, int]]
             of_j -= 1
         return of_i * of_j, -num_relations[i] - num_relations[j]
 
-    # place the relation with the lowest rank
     while left:
         ordered.append(min(left, key=rank))
         left.remove(ordered[-1])

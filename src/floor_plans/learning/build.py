@@ -84,7 +84,6 @@ class DiagramDataset(GraphDataset):
         facts: Facts | None = None,
     ) -> None:
         self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
-        # images of training diagrams, except held-out ones
         held_out = [splits[name] for name in SPLITS if name != "train"]
         added = remove_held_out(symmetric_images(splits["train"], vocab, symmetry), held_out, vocab)
         splits = {**splits, "train": EncodedGraphs.joined([splits["train"], added])}
@@ -248,12 +247,10 @@ def read_plans(
 def training_areas(config: DictConfig) -> RoomAreas:
     """Areas of rooms in the training plans of ``config``, a ``config.data``, as target areas. If
     the plans have no boxes or cannot be read, typical areas are used, with a line in the log."""
-    # generated plans
     if config.name != "plans":
         livable = config.get("livable", False)
         drawn = generator.generate_plans(_NUM_WITH_AREAS, config.generator_seed, livable=livable)
         return RoomAreas(floor_plans(drawn, "pixels"))
-    # plans of files, if they have boxes
     path = config.path or config.train_path
     try:
         diagrams = read_plans(path, config, config.max_nodes).diagrams

@@ -59,12 +59,9 @@ class Completions:
 
     ``diagrams``: completions of the first partial diagram, then of the second, ...; with the room
     numbers and metadata of the partial diagram, and its line as ``given``.
-    ``network_calls``: Int64[M], number for each diagram. ``real``, ``known``: Bool[M, L], positions
-    of the diagram, and positions that were given. ``log_weights``: Float64[M], see
-    ``SampleOutput``. ``num_scored``: number of sequences scored to weigh arrangements, in
-    ``num_batches`` forward passes.
-    ``arrangement_errors``: ``Weighed.error`` by line, where only a random part of the arrangements
-    was weighed.
+    ``network_calls``: Int64[M]. ``log_weights``: Float64[M], see ``SampleOutput``. ``real``,
+    ``known``: Bool[M, L], positions of the diagram, and positions that were given.
+    ``num_scored``, ``num_batches``: as of ``Weighed``; ``arrangement_errors``: its errors by line.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
     """
 
@@ -98,7 +95,7 @@ class CompletionRequest:
 
     ``partials``: partial diagrams by line. ``node_order``: order of rooms in the model's data.
     ``way``: with "lookahead", completions have a floor plan if possible, and a ``log_weight``.
-    ``max_arrangements``: most arrangements to keep at each step, see ``complete_partials``.
+    ``max_arrangements``: most arrangements to keep at each step, see ``weigh_arrangements``.
     ``trajectories``: number of first diagrams whose intermediate states are kept.
     """
 
@@ -114,22 +111,18 @@ class CompletionRequest:
 def complete_partials(
     model: Model, request: CompletionRequest, *, generator: torch.Generator
 ) -> Completions:
-    """Sample the requested completions; every given room and relation is kept.
-
-    ``model.on_sampled`` gets the rows and diagrams of each batch. Arrangements of a line are
-    weighed by one process.
+    """Sample the requested completions; every given room and relation is kept, and
+    ``model.on_sampled`` gets the rows and diagrams of each batch.
 
     Samples (G, m) in proportion to p(G) over diagrams G and embeddings m of the partial diagram in
     G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
-    in proportion to Z_m, the model's probability of the tokens that m fixes; then the other tokens
-    are sampled, with the fixed tokens clamped. All arrangements of ``ArrangementTree`` are weighed
-    if this takes at most 60 sequences per completion; otherwise a random part is, by importance
-    sampling, see ``weigh``. ``max_arrangements`` of the request replaces this limit. In other
-    orders all slots are equivalent (random) or the file's slots are right (given), so there is one
-    m.
+    in proportion to Z_m, the model's probability of the tokens that m fixes, see
+    ``weigh_arrangements``; then the other tokens are sampled, with the fixed tokens clamped. In
+    other orders all slots are equivalent (random) or the file's slots are right (given), so there
+    is one m. A complete diagram costs no network call.
 
-    A complete diagram costs no network call. Raises ``ValueError`` for a sampler that does not fit,
-    and ``UnseenError`` naming line and room or relation.
+    Raises ``ValueError`` for a sampler that does not fit, and ``UnseenError`` naming line and room
+    or relation.
     """
     model.sampler.check(model.algorithm, model.steps)
     way = request.way or Way("", request.vocab)
@@ -314,7 +307,6 @@ def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int
     )
     if request.realise:
         check_given(request.given, partials)
-    # a floor plan has to be possible
     for line, partial in partials.items() if way.name else ():
         check_partial(partial, place_of_line(request.given, line))
     if not words.has_directions:
@@ -375,7 +367,7 @@ def _draw(
     for diagram in diagrams:
         by_line.setdefault(diagram.metadata["given"], []).append(diagram)
     rows = [
-        CompletedRow(f"line {line}, given", partials[line], tuple(completions[:MAX_COLUMNS]))
+        CompletedRow(f"line {line}, given", partials[line], completions[:MAX_COLUMNS])
         for line, completions in by_line.items()
     ]
     shown = max(len(row.completions) for row in rows)

@@ -261,7 +261,6 @@ def share_obeyed(
         generator=make_generator(seed, *_SAMPLES, device=model.device),
         conditions={"condition": asked},
     )
-    # facts of the samples, compared where they are given
     found = facts.graph_facts(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
 

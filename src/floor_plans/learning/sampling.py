@@ -152,7 +152,6 @@ class Way:
         """Facts for ``metrics.json`` on the weights and on the look-ahead."""
         if not self.weighs:
             return {}
-        # weights of narrowing and look-ahead, work of the look-ahead
         effective = effective_number(log_weights)
         found = {"mean_weight": float(log_weights.exp().mean()), "effective_samples": effective}
         return found | (vars(work) if self.name == "lookahead" else {})
@@ -179,7 +178,6 @@ def requested_rules(habitable: object) -> RuleSet | None:
             f"livable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
             "or a YAML file"
         )
-    # rules, and the packages to apply them
     rules = read_rules(habitable, "livable")
     if not rules.rules:
         raise ValueError(f"livable={habitable} requires nothing of a plan; take buildable=true")
@@ -251,7 +249,6 @@ def realise_samples(
         found = f"stopped before plans; plans realise {folder / 'samples.jsonl'} finds them"
         return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
     files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
-    # find plans, or take those of habitable samples
     if habitable is None:
         plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
         jobs = plans.jobs(diagrams)

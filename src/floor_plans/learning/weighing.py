@@ -20,11 +20,10 @@ from discrete_diffusion.sampling import (
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.learning.arrangements import Arrangements, ArrangementTree, as_numbered
 
-SCORED_PER_COMPLETION = 60
-"""Default limit on the sequences that the network evaluates to weigh arrangements."""
+SCORED_PER_COMPLETION = 60  # sequences that the network evaluates to weigh arrangements, at most
 _MOST_LISTED, _FULL_LIST = 4096, 8
 """Default limit on arrangements that are listed before the network weighs them, for at most eight
-rooms; the limit shrinks for more rooms, since each can be extended in more ways."""
+rooms; it shrinks for more rooms."""
 
 
 class UnseenError(ValueError):
@@ -43,9 +42,8 @@ class UnseenError(ValueError):
 class Weighed:
     """Arrangements of a partial diagram with importance weights.
 
-    ``log_weights``: Float64[R]. If all arrangements are weighed, log Z of each up to a constant,
-    where Z is the model's probability of the tokens that the arrangement fixes; otherwise the log
-    of weights whose expectation is Z.
+    ``log_weights``: Float64[R], log Z of each up to a constant, where Z is the model's probability
+    of the tokens that the arrangement fixes, or the log of weights whose expectation is Z.
     ``num_scored``: number of evaluated sequences, in ``num_batches`` forward passes.
     ``thinnings``: steps at which arrangements were left out at random.
     """
@@ -158,14 +156,11 @@ def weigh_arrangements(
 ) -> Weighed:
     """Weigh arrangements by the model's probability Z of the tokens they fix, for absorbing noise.
 
-    Z follows from the chain rule in the order of the tree's steps, with t the masked share.
-    ``max_kept``: maximal number of arrangements to extend at each step; if it is None, the number
-    is limited so that at most about ``max_scored`` sequences are evaluated.
-
-    One network call on an arrangement gives the probability of every choice of slots for the next
-    token. Arrangements with equal tokens share the call. If there are too many arrangements,
-    ``thin_rows`` samples some by their probability so far and the tree's outlook, and each weight
-    is divided by the probability of being kept (sequential importance sampling).
+    Z follows from the chain rule in the order of the tree's steps, with t the masked share: one
+    network call on an arrangement gives the probability of every choice of slots for the next
+    token. Of more arrangements than ``max_kept``, or than allow about ``max_scored`` sequences in
+    all, ``thin_rows`` samples some by their probability so far and the tree's outlook, and each
+    weight is divided by the probability of being kept (sequential importance sampling).
     """
     network = _Network(algorithm, batch_size)
 
@@ -290,7 +285,6 @@ class _Network:
     def log_d0(self, tokens: Tensor) -> Tensor:
         """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, at the t of their masked share.
         Raises ``ValueError`` for logits that are not finite."""
-        # evaluate each distinct row once
         distinct, which = tokens.unique(dim=0, return_inverse=True)
         found, layout = [], self.algorithm.layout
         for x in distinct.to(layout.support.device).split(self.batch_size):

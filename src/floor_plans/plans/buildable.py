@@ -60,10 +60,8 @@ class Accepted:
     number of network calls after which no round begins; too few samples are then no error.
     ``at_once``: samples judged at once, or a whole round if None. Once there are enough, the rest
     of a round is neither judged nor counted, except for its network calls.
-
-    ``num_drawn``: samples judged; ``num_fit``: samples that fit, surplus ones included;
-    ``num_undecided``: samples that the solver could not decide. ``rejected_by``: rejected samples
-    by broken rule.
+    ``num_drawn``: samples judged, of which ``num_fit`` fit, surplus ones included, and
+    ``num_undecided`` are undecided; ``rejected_by``: rejected samples by broken rule.
     """
 
     asked: int
@@ -79,12 +77,10 @@ class Accepted:
 
     @property
     def acceptance(self) -> float:
-        """Share of samples that fit."""
         return self.num_fit / max(self.num_drawn, 1)
 
     @property
     def missing(self) -> int:
-        """Number of samples still missing."""
         return self.asked - len(self.samples)
 
     @property
@@ -172,14 +168,13 @@ def accept_samples(
     remedy: str,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """Sample until enough diagrams fit, and add them to ``kept``.
+    """Sample until enough diagrams fit, at most ``max_tries`` for each one that is requested, and
+    add them to ``kept``. Raises ``ValueError`` with the ``remedy`` if no sample fits, unless
+    ``kept`` has ``most_calls``.
 
     Whole samples are rejected, including their number of rooms: if ``draw`` samples from p, the
     result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
-    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: largest
-    number of samples per requested sample. ``remedy``: advice if there are too few.
-
-    Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
+    requested is the last, and a ``Stop`` returns what was accepted so far.
     """
     ended = False
     with progress.task(f"drawing samples that {kept.having}", kept.asked, "samples") as going:
@@ -258,12 +253,9 @@ class Buildable(DecidedOnce[bool | None]):
 
 
 class NoCircles(Narrowing):
-    """Exclude relations that close a cycle of rooms left of, above or inside each other.
-
-    On each of the three orders the relations sampled so far imply their transitive closure. An id
-    of a pair that contradicts it is excluded; "no-edge" never is. No buildable diagram is lost: its
-    centres follow left and above, and its boxes lie strictly within each other.
-    """
+    """Exclude relations that close a cycle of rooms left of, above or inside each other: those that
+    contradict the transitive closure of relations sampled so far. No buildable diagram is lost: its
+    centres follow left and above, and its boxes lie strictly within each other."""
 
     def __init__(self, vocab: VocabConfig) -> None:
         self._vocab = vocab
@@ -272,7 +264,6 @@ class NoCircles(Narrowing):
     def support(self, x: Tensor, position: Tensor) -> Tensor:
         first, ends = self._vocab.edge_offset, self._ends.to(x.device)
         allowed = torch.ones(len(x), self._vocab.vocab_size, dtype=torch.bool, device=x.device)
-        # the pair of rooms at each position
         pair = (position - self._vocab.n_max).clamp(min=0)
         i, j = ends[pair].unbind(dim=1)
         row = torch.arange(len(x), device=x.device)
@@ -282,7 +273,6 @@ class NoCircles(Narrowing):
             forward, backward = before[row, i, j], before[row, j, i]
             opposed = (forward.unsqueeze(1) & (order > 0)) | (backward.unsqueeze(1) & (order < 0))
             allowed[:, first : first + len(order)] &= ~opposed
-        # positions of rooms are free
         allowed[position < self._vocab.n_max] = True
         return allowed
 
@@ -423,7 +413,6 @@ class LookAhead(NoCircles):
         """Solve one problem. Returns the answer, a witness and the CPU-seconds."""
         num_rooms, known, hint = problem
         start = time.thread_time()
-        # the known relations as constraints, all other pairs open
         answer, boxes = boxes_of_graph(
             (num_rooms, [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]),
             rule=self._rule,

@@ -97,7 +97,6 @@ def contradiction(
     ``effort``: limit of each call of the solver. Also raises what ``find_boxes`` raises.
     """
     check_level(level)
-    # an infeasible set, then its reduction
     search = _Search(diagram, level == "buildable", rule or BoxRule(), effort)
     if (found := search.smallest()) is None:
         return None
@@ -153,7 +152,6 @@ class _Search:
                 return members
         if circle:
             return list(circle)
-        # all pairs
         return self._members(self._codes) if self.is_possible() is False else None
 
     def _members(self, pairs: Iterable[tuple[int, int]]) -> list[Member]:
@@ -290,12 +288,10 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):
         return []  # without directions no relations can be ruled out
-    # decide those without circles
     circles = relations_in_a_circle(asked) if asked else {}
     rows = [k for k in range(len(asked)) if k not in circles]
     answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
     without = [k for k, answer in zip(rows, answers, strict=True) if answer is False]
-    # explain the first few
     found = dict.fromkeys(without, "")
     for k in without[:_MAX_NAMED]:
         why = contradiction(asked[k], effort=_EFFORT)

@@ -98,7 +98,6 @@ class Door:
     @classmethod
     def from_json(cls, data: Any, num_rooms: int) -> Door:
         """Read a door. Raises ``DiagramError`` naming what is wrong."""
-        # two ends of two coordinates
         is_object = isinstance(data, Mapping)
         ends: list[Any] = [data.get(key) if is_object else None for key in ("from", "to")]
         if not all(isinstance(end, list | tuple) and len(end) == 2 for end in ends):
@@ -159,7 +158,6 @@ def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
     """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for other
     values."""
     given = list(value) if isinstance(value, list | tuple) and len(value) == 2 else []
-    # each entry is a number of a room, or the outside
     numbers = [
         FRONT_DOOR if room == _OUTSIDE else checked_integer(room, "doors", "a room number")
         for room in given
@@ -271,7 +269,6 @@ class FloorPlan:
         room with a kitchen in the corner of its box is L-shaped."""
         from shapely import union_all
 
-        # each shape, less all smaller ones
         shapes = self.shapes
         ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
         return tuple(
@@ -379,7 +376,6 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
     from shapely import Polygon
 
     try:
-        # finite corners of a simple polygon
         points = tuple((float(x), float(y)) for x, y in corners)
         finite = all(map(math.isfinite, chain(*points)))
         sound = finite and len(points) >= 3 and Polygon(points).is_valid

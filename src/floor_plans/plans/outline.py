@@ -255,7 +255,6 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     indoors: Geometry = plan.outline
     if plan.boundary is None:
         indoors = union_all([Polygon(part.exterior) for part in get_parts(fill_gaps(floors))])
-    # a balcony counts as outside
     if to_balconies:
         named = zip(plan.rooms, plan.diagram.room_names, strict=True)
         balconies = union_all([floor for floor, name in named if name == "Balcony"])

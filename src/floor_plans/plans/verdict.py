@@ -93,11 +93,9 @@ def have_plans(
     check_level(level)
     cp_sat()
     rule = rule or BoxRule()
-    # one diagram of each kind
     keys = DiagramSet.of(diagrams).canonical_keys.tolist() if len(diagrams) else []
     distinct = dict(zip(keys, diagrams, strict=True))
     asked = f"{level}, {rule}, effort={effort!r}"
-    # cached verdicts, then the solver for the others
     cached = cached_answers(asked, list(distinct))
     answers = {key: None if answer is None else bool(answer) for key, answer in cached.items()}
     new = {key: diagram for key, diagram in distinct.items() if key not in answers}
@@ -121,7 +119,6 @@ def _solved(
     cp_sat()
     if not diagrams:
         return []
-    # only diagrams without circles reach the solver
     measured = DiagramSet.of(diagrams)
     # centres follow relations, so a circle on an axis rules boxes out
     possible = measured.horizontally_transitive & measured.vertically_transitive

@@ -95,11 +95,9 @@ def check_door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
     most, found = parameters["overlap"], []
     for k, swing in enumerate(hung):
         rooms, name = rooms_of_door(swing.door), name_of_door(plan, swing.door)
-        # swept area outside the room
         if (blocked := swing.swept_outside(plan)) > most:
             what = f"{name} has no way to turn: {blocked:.2f} m2 of wall are in the way at best"
             found.append(Finding(rooms, what, "move it along its wall, or make it slide"))
-        # collisions with doors before it
         for other in hung[:k]:
             if (shared := swing.swept_with(other)) > most:
                 what = f"{name} and {name_of_door(plan, other.door)} collide on {shared:.2f} m2"
@@ -183,7 +181,6 @@ def check_shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
             what = f"{gap:.2f} m of nothing between {names_of(plan, (i, j))}"
             change = f"move them together, or enlarge one, to {parameters['wall']:.2f} m or less"
             found.append(Finding((i, j), what, change))
-    # doors off the walls
     for door in plan.doors:
         rooms = rooms_of_door(door)
         if not all(lies_on_wall(door, plan.rooms[room], parameters) for room in rooms):
@@ -312,14 +309,12 @@ def check_fill(plan: FloorPlan, parameters: Parameters) -> Findings:
     a wall outside counts as inside, and less than 0.1 m2 of a room is ignored."""
     if plan.boundary is None:
         return None
-    # rooms that reach out of the outline
     plot, found = plan.outline, []
     around = plot.buffer(parameters["wall"] / 2, join_style="mitre")
     outside = {k: float(floor.difference(around).area) for k, floor in enumerate(plan.rooms)}
     if off := tuple(k for k, area in outside.items() if area > _OUTSIDE):
         named = ", ".join(f"{outside[k]:.1f} m2 of {name_of(plan, k)}" for k in off)
         found.append(Finding(off, f"{named} lie outside of the outline", "move them into it"))
-    # share of it that is built on
     share, least = filled_share(plan, parameters["wall"]), parameters["share"]
     if share < least:
         what = f"rooms fill {share:.1%} of the outline, at least {least:.0%}"

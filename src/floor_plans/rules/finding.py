@@ -76,7 +76,6 @@ def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
     """Remove the boxes and the ``added_rooms`` of a diagram, with the areas of these rooms."""
     added = added_rooms(diagram)
     own = [room for room in range(diagram.num_rooms) if room not in added]
-    # new numbers of the other rooms
     number = {room: k for k, room in enumerate(own)}
     metadata = {key: value for key, value in diagram.metadata.items() if key != ADDED}
     areas = metadata.get("areas")

@@ -212,7 +212,6 @@ def _rules_of(path: Path) -> dict[str, Parameters]:
     try:
         root = read_node(path, "file of rules", "base: and width:")
         entries = dict(root.entries(f"rules ({', '.join(RULES)}) with their parameters"))
-        # start from the base set, then change it
         rules: dict[str, Parameters] = {}
         if (base := entries.pop(BASE, None)) is not None:
             names = [name for name in shipped_sets() if name != NONE]
@@ -235,7 +234,6 @@ def read_parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     """Read the parameters of a rule; ``base``: default values."""
     types = RULES[rule].parameters
     read: dict[str, Any] = dict(base)
-    # given parameters replace those of the base
     for name, each in node.entries(f"parameters: {', '.join(types)}").items():
         _check_name(each, f"parameter of {rule}", name, types)
         value = types[name](each)

@@ -55,7 +55,6 @@ class CodeTable:
     def room(self, room: object, where: str) -> str:
         """Room type, ``BEDROOM`` or door of a code, or of a room given by name. Raises
         ``DiagramError`` for an unknown code or name."""
-        # names first, then codes
         if is_numbered_bedroom(room):
             return BEDROOM
         if isinstance(room, str):
@@ -65,7 +64,6 @@ class CodeTable:
                 return found
             if room in self.untyped:
                 raise DiagramError(where, f"code {room}, {self.untyped[room]}, has no room type")
-        # refuse with the codes of the table
         codes = sorted(self.known)
         listed = f"0..{codes[-1]}" if codes == [*range(len(codes))] else ", ".join(map(str, codes))
         expected = f"expected a room type or {self.name} room code {listed}"

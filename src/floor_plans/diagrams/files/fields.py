@@ -115,7 +115,6 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
     if isinstance(value, str):
         if value in codes:
             return codes[value]
-        # refuse an unknown name with a guess
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
         guess = f"; did you mean {close[0]!r}?" if close else "."
         without_directions = "LivingRoom" in codes and not {*codes} >= {*DIRECTIONS.room_types}
@@ -203,7 +202,6 @@ def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int,
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
             where = f"relations[{k}]"
             triple = [checked_integer(number, where) for number in _triple(triple, where)]
-        # each pair once, with its smaller room first
         i, j, r = triple
         if not 0 <= i < j < n:
             reason = f"pair ({i}, {j}): expected 0 <= i < j < {n} rooms"
@@ -245,7 +243,6 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
         where = f"{field}[{k}]"
         i, j, name = read_triple(triple, n, where)
         relation = relation_code(name, where)
-        # read a pair from its smaller room
         if i > j:
             i, j, relation = j, i, INVERSE[relation]
         if (i, j) in listed:
@@ -287,7 +284,6 @@ def check_vocabulary(
     field, word = lacking
     names = vocabulary.room_types if field.startswith("rooms") else vocabulary.relations
     what = "room type" if field.startswith("rooms") else "relation"
-    # suggest other words, or another vocabulary
     several = may_mean(word, names)
     guess = f"; it may be {' or '.join(several)}: write which." if several else "."
     others = (v.name for v in VOCABULARIES.values() if not v.lacks(room_codes, relations))
@@ -364,7 +360,6 @@ def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"room_names={path}: no such file; {_EXAMPLE}")
-    # parse the file
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, yaml.YAMLError) as error:

@@ -230,7 +230,6 @@ def foreign_format(path: Path) -> str | None:
         head = file.read(4096)
     if markup := markup_format(head, suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
-    # other formats by name and first bytes
     kind = kind_of(path, _PLANS)
     is_damaged_json = kind in (CSV, TSV) and head.lstrip().startswith((b"{", b"["))
     if kind is None or kind in _PLANS or is_damaged_json or suffix_of(path) == ".graphml":
@@ -268,7 +267,6 @@ def markup_format(head: bytes, suffix: str) -> str | None:
 def refuse_features(path: str | Path) -> None:
     """Raise ``ValueError`` for ``.npz`` files and zarr folders, with the commands to read them."""
     path = Path(path)
-    # zarr folders by name or content
     marks = [path / name for name in (".zgroup", "zarr.json")]
     if path.is_dir() and (path.suffix == ".zarr" or any(mark.is_file() for mark in marks)):
         raise ValueError(
@@ -291,7 +289,6 @@ _WRITE = (
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
     """Key that identifies a foreign format, and its remedy; None for what may be a plan."""
-    # a plain list of rooms is a plan
     rooms = data.get("rooms")
     has_objects = isinstance(rooms, list) and bool(rooms) and isinstance(rooms[0], Mapping)
     keys = rooms[0].keys() if isinstance(rooms, list) and has_objects else set[str]()

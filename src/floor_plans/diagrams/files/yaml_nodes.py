@@ -103,7 +103,6 @@ def node_of(value: Any, key: str = "", text: str = "") -> Node:
     """Build the node of a Python object: dicts, lists, text, numbers."""
     words = str(value)[:_LONGEST_TEXT]
     text = text or words
-    # keys have to be text
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
@@ -128,7 +127,6 @@ def read_node(
     """Read a YAML or JSON file as a node; messages use ``noun`` for the file and suggest ``keys``.
     Raises ``FileNotFoundError`` and ``BriefError``."""
     path = Path(path)
-    # refuse what is not a small text file
     if path.is_dir():
         raise BriefError("a folder; expected a YAML or JSON file", path=path)
     if not path.exists():

@@ -253,7 +253,6 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def canonical_keys(self) -> Keys:
         """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling; boxes and
         metadata are ignored."""
-        # tokens in canonical order, without padding
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = torch.from_numpy(self.canonical_orders)
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)

@@ -37,7 +37,6 @@ def jensen_shannon(counts: Floats, others: Floats) -> Floats:
     histograms of counts (..., K), returns Float[...] in 0..log 2. An empty histogram is at distance
     0 from an empty one and log 2 from any other."""
     p, q, both, one = _normalised(counts, others)
-    # mean of KL(p || m) and KL(q || m)
     middle = (p + q) / 2
     divergence = np.zeros(both.shape)
     for part in (p, q):
@@ -233,7 +232,6 @@ def bubble_metrics(
     them with these sizes and ``real_vs_real``. For several sets against one reference, convert it
     to a ``DiagramSet`` first, so that it is measured only once.
     """
-    # both sides are measured once
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
     own = structure_metrics(real)
@@ -249,7 +247,6 @@ def bubble_metrics(
         **coverage_metrics(drawn, real, training=training),
         **{f"{name}_reference": own[name] for name in ("edges_per_diagram", "edge_presence")},
     }
-    # in the order of METRIC_MEANINGS
     return {name: found[name] for name in METRIC_MEANINGS if name in found}
 
 
@@ -269,7 +266,6 @@ def coverage_metrics(
     """
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
-    # modes of the reference that occur among the samples
     covered = [count for key, count in real.multisets.items() if key in drawn.multisets]
     found = {
         "mode_coverage": len(covered) / len(real.multisets),
@@ -277,7 +273,6 @@ def coverage_metrics(
         "distinct_multisets": float(len(drawn.multisets)),
         "diversity": len(drawn.canonical_key_set) / len(drawn),
     }
-    # samples outside the training data
     if training is not None:
         known = DiagramSet.of(training, real.vocabulary).canonical_key_set
         found["novelty"] = sum(k not in known for k in drawn.canonical_keys.tolist()) / len(drawn)

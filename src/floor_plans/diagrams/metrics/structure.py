@@ -53,7 +53,6 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
     """Properties of each diagram by name, Bool[M]."""
     if not measured.vocabulary.has_directions:
         return {"connected": measured.connected}
-    # counts of rooms, then consistency along both axes
     living, entrances = measured.room_counts[:, LIVING_ROOM], measured.room_counts[:, ENTRANCE]
     one_living, one_entrance = living <= 1, entrances <= 1
     horizontal, vertical = measured.horizontally_transitive, measured.vertically_transitive
@@ -72,7 +71,6 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
 
 def never_valid(partial: PartialDiagram) -> str | None:
     """Sentence on why no completion of a partial diagram is ``valid``, or None."""
-    # too many living rooms or entrances
     for room_type in (LIVING_ROOM, ENTRANCE):
         rooms = [k for k, room in enumerate(partial.rooms) if room == room_type]
         if len(rooms) > 1:

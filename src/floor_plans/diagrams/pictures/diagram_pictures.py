@@ -66,7 +66,6 @@ class Pen:
 
     def line(self, line: Line, known: Knowledge) -> None:
         """Draw a line just below the bubbles of its deeper end; unknown relations are lowest."""
-        # certain lines are above uncertain ones of the same depth
         colour, dashes = bubbles.LINE_STYLES[known]
         zorder = (2 if known in ("known", "broken") else 1.5) + 3 * line.depth
         self._add_lines([self._on_page(line.points)], colour, self.width, zorder, dashes)
@@ -82,7 +81,6 @@ class Pen:
         """Draw a bar along the bottom of the card, filled from the left up to ``share`` in 0..1."""
         left, right = self.left + 0.06 * self.side, self.left + 0.94 * self.side
         y = self.top + 0.965 * self.side
-        # the empty bar, and the filled part
         ends = [(right, bubbles.CARD_EDGE)]
         if share > 0:
             ends.append((left + share * (right - left), bubbles.PROGRESS))
@@ -180,10 +178,8 @@ def key_entries(
     ``unknown``: add an entry for unknown rooms and relations. ``broken``: name of the entry for
     violated relations, empty for none."""
     plans = list(plans)
-    # room types
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(bubbles.room_style, sorted(codes))]
-    # relations without direction
     codes = {r for plan in plans for _, _, r in plan.relations}
     if DOOR in codes:
         entries.append(Entry("Door", LINE, is_line=True))
@@ -254,7 +250,6 @@ class Sheet:
         colours: dict[str, Any] = {"facecolor": bubbles.CARD, "edgecolor": bubbles.CARD_EDGE}
         card = FancyBboxPatch(corner, side, side, shape, linewidth=0.8, zorder=0, **colours)
         self.axes.add_artist(card)
-        # title, as large as fits
         if title:
             width = (self.cell - 0.06) * POINTS_PER_INCH
             points = min(5.5 + 1.3 * self.cell, 12.0, width / text_width(title))
@@ -263,7 +258,6 @@ class Sheet:
 
     def finish(self, path: Path | None = None) -> Figure:
         """Add the key, write the figure to ``path`` if given, and return it."""
-        # rows of the key, centred
         for number, row in enumerate(self.key):
             y = self.bottom - MARGIN / 2 + (number + 0.5) * KEY_LINE
             x = self.middle - sum(entry.width for entry in row) / 2 + 0.08
@@ -385,12 +379,10 @@ def key_of(
 def draw_diagram(pen: Pen, plan: Plan) -> None:
     """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
-    # lines below bubbles
     lines = route_lines(placement, [(i, j) for i, j, _ in listed])
     for i, j, r in listed:
         if (i, j) in lines:
             known: Knowledge = "wall" if r == ADJACENT else "known"
             pen.line(lines[i, j], "broken" if (i, j, r) in placement.broken else known)
-    # bubbles with labels
     for room, code in enumerate(plan.rooms):
         pen.room(room, code, *label_spot(placement, lines.values(), room))

@@ -197,7 +197,6 @@ def _descend(points: Array, problem: bubbles.Constraints) -> Array:
         too_far = np.maximum(distance - problem.soft_most, 0)
         radial = (problem.pull * too_far - hardness * problem.push * too_close) / distance
         gradient = 2 * (force + radial[..., None] * delta).sum(axis=2)
-        # the step
         first = 0.85 * first + 0.15 * gradient
         second = 0.97 * second + 0.03 * gradient**2
         correction = np.sqrt(1 - 0.97 ** (step + 1)) / (1 - 0.85 ** (step + 1))

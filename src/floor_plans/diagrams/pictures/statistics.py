@@ -149,7 +149,6 @@ def plot_adjacency(
     """Plot three heat maps: real, sampled, and their difference; write them to ``path`` if given.
     ``real``, ``sampled``: shares of related pairs in 0..1, Float[K, K], symmetric, NaN where
     unknown; types that are unknown in both are left out. ``note``: a line below the maps."""
-    # leave out types without values
     known = ~(np.isnan(real) & np.isnan(sampled))
     keep = np.flatnonzero(known.any(axis=0) if known.any() else np.ones(len(names)))
     real, sampled = (shares[np.ix_(keep, keep)] for shares in (real, sampled))

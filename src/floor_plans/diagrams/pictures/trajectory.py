@@ -88,7 +88,6 @@ class _Film:
         """Draw state ``number``, or the last state if there are fewer."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation = {(i, j): r for i, j, r in frame.relations}
-        # lines of pairs that may be related
         for pair, line in self.lines.items():
             if relation.get(pair) != NO_EDGE:
                 pen.line(line, self.known(pair, relation.get(pair)))
@@ -108,7 +107,6 @@ def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = 
     """Plot states of one diagram, the finished one last, on a row of cards. At most 8 evenly spaced
     states are shown, the first and last included, numbered from 0."""
     path = diagram_pictures.checked_path(path)
-    # evenly spaced states, each on a card
     numbers = _evenly(len(frames), MAX_SHOWN)
     (film,) = films = _films([[frames[k] for k in numbers]])
     rows, columns = diagram_pictures.grid_shape(len(numbers), 4)
@@ -263,13 +261,11 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     placements = place_all(plans)
     unknown = not all(row.given.is_complete for row in rows)
     key = diagram_pictures.key_of(plans, placements, unknown=unknown)
-    # a row of cards for each partial diagram
     columns = 1 + max(len(row.completions) for row in rows)
     sheet = diagram_pictures.Sheet(len(rows), columns, placements, titled=True, key=key)
     placed = iter(placements)
     for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
         given = sheet.card(index, next(placed), row.title)
-        # dotted lines of unknown pairs
         listed = {(i, j) for i, j, _ in row.given.relations}
         pairs = [pair for pair in combinations(range(row.given.num_rooms), 2) if pair not in listed]
         for line in route_lines(given.placement, pairs).values():
