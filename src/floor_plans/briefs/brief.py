@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import product
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ class CountRule:
 
     def holds(self, diagram: BubbleDiagram) -> bool:
         """True if a diagram obeys the rule."""
-        return sum(room in self.kind.types for room in diagram.rooms) in self.number
+        return len(_rooms_of(diagram, self.kind)) in self.number
 
 
 @dataclass(frozen=True)
@@ -155,10 +156,7 @@ class AnyRule:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of rooms in its relations."""
-        rules = [rule for option in self.options for rule in option]
-        return tuple(
-            name for rule in rules if isinstance(rule, RelationRule) for name in rule.names
-        )
+        return names_in(rule for option in self.options for rule in option)
 
 
 def names_in(rules: Iterable[CountRule | RelationRule]) -> tuple[str, ...]:
@@ -351,18 +349,9 @@ class Brief:
 
     def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
         """Assignments of distinct rooms to the names, each room of the requested kind."""
-
-        def extended(chosen: dict[str, int]) -> Iterator[dict[str, int]]:
-            if len(chosen) == len(self.named):
-                yield chosen
-                return
-            name = names[len(chosen)]
-            for room, code in enumerate(diagram.rooms):
-                if code in self.named[name].types and room not in chosen.values():
-                    yield from extended({**chosen, name: room})
-
-        names = list(self.named)
-        return extended({})
+        fitting = [_rooms_of(diagram, kind) for kind in self.named.values()]
+        choices = (rooms for rooms in product(*fitting) if len({*rooms}) == len(rooms))
+        return (dict(zip(self.named, rooms, strict=True)) for rooms in choices)
 
 
 @contextmanager
@@ -381,6 +370,11 @@ def _both_ways(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
     return relation | {(j, i): INVERSE[r] for (i, j), r in relation.items()}
 
 
+def _rooms_of(diagram: BubbleDiagram, kind: Kind) -> list[int]:
+    """Rooms of a kind."""
+    return [k for k, room in enumerate(diagram.rooms) if room in kind.types]
+
+
 def _holds(
     rule: Rule,
     chosen: Mapping[str, int],
@@ -396,16 +390,14 @@ def _holds(
     if not isinstance(rule, RelationRule):
         return rule.holds(diagram)
 
-    def rooms(end: Kind | str) -> list[int]:
-        if isinstance(end, str):
-            return [chosen[end]]
-        return [k for k, room in enumerate(diagram.rooms) if room in end.types]
-
     # one flag for each subject: it has the relation to another room
-    objects = rooms(rule.object)
+    subjects, objects = (
+        [chosen[end]] if isinstance(end, str) else _rooms_of(diagram, end)
+        for end in (rule.subject, rule.object)
+    )
     related = [
         any(a != b and relation.get((a, b), NO_EDGE) in rule.relations for b in objects)
-        for a in rooms(rule.subject)
+        for a in subjects
     ]
     if rule.quantity is Quantity.EVERY:
         return all(related)

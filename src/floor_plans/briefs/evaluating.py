@@ -151,7 +151,7 @@ class BriefEvaluation(Evaluation):
         methods, rows = self.found["methods"], []
         for k, (name, method) in enumerate(methods.items()):
             if (p := method.get("probability")) is not None:
-                cell, drawn = "", method.get("num_drawn")
+                drawn = method.get("num_drawn")
                 cell = f"{p:.2g} ± {method['probability_standard_error']:.1g}"
                 cell = f"none of {drawn:,}" if p == 0 and drawn else cell
                 shown = f"{method['num_met']:,} of {drawn:,}" if drawn and k else ""

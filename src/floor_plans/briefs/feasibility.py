@@ -13,19 +13,15 @@ from typing import Any
 
 from floor_plans.briefs.brief import (
     ANY_RELATION,
-    AnyRule,
     AreaRule,
     Brief,
-    ConnectedRule,
     CountRule,
-    DegreeRule,
     Kind,
     Numbers,
     PlanFacts,
     Quantity,
     RelationRule,
     Rule,
-    names_in,
 )
 from floor_plans.briefs.sentences import named_sentence, sentence_of
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -138,28 +134,23 @@ def _requirements(brief: Brief) -> Iterator[_Requirement]:
 def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
     """Return the brief with the ``kept`` requirements only. Other named rooms are left out or, if a
     relation names them, may be of any type."""
-    rules = [each.rule for each in kept]
-    relations = [rule for rule in rules if isinstance(rule, RelationRule)]
-    either = [rule for rule in rules if isinstance(rule, AnyRule)]
-    in_relations = {*names_in(relations), *(name for rule in either for name in rule.names)}
+    rules = {each.rule for each in kept}
     kinds = {each.name: brief.named[each.name] for each in kept if each.name is not None}
     has_size = any(each.rule is each.name is None and not each.is_area for each in kept)
-    areas = tuple(rule for rule in rules if isinstance(rule, AreaRule))
     total = brief.plan_facts.most_area if any(each.is_area for each in kept) else None
-    return Brief(
+    areas = tuple(rule for rule in brief.plan_facts.areas or () if rule in rules)
+    only = Brief(
         num_rooms=brief.num_rooms if has_size else Numbers(1),
-        counts=[rule for rule in rules if isinstance(rule, CountRule)],
-        relations=relations,
-        named={
-            name: kinds.get(name, _ANY)
-            for name in brief.named
-            if name in kinds or name in in_relations
-        },
-        degree=next((rule for rule in rules if isinstance(rule, DegreeRule)), None),
-        connected=next((rule for rule in rules if isinstance(rule, ConnectedRule)), None),
-        either=either,
+        counts=[rule for rule in brief.counts if rule in rules],
+        relations=[rule for rule in brief.relations if rule in rules],
+        degree=brief.degree if brief.degree in rules else None,
+        connected=brief.connected if brief.connected in rules else None,
+        either=[rule for rule in brief.either if rule in rules],
         plan_facts=PlanFacts(area=total, areas=areas),
     )
+    used = {*kinds, *(name for rule in only.named_rules for name in rule.names)}
+    named = {name: kinds.get(name, _ANY) for name in brief.named if name in used}
+    return replace(only, named=named)
 
 
 def _reduce(

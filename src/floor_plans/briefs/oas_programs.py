@@ -93,24 +93,24 @@ def _kind_of_usage(node: Node, usage: str) -> Kind:
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
     """Yield the rules of one room, and other requests as text: ``NAME: text``."""
     # "avoid" and "adjacency" become rules, other keys are left out
-    for key, node in room.value.items():
-        if key in ("id", "usage"):
-            continue
-        if key == "avoid":
-            yield from _avoided(name, node, kinds)
-        elif key != "adjacency":
-            yield f"{name}: {node.text}"
-        else:
-            for what, others in node.entries("lists of rooms, such as must_touch").items():
-                if what not in _TOUCHING:
-                    yield f"{name}: {others.text}"
+    entries = [(key, node) for key, node in room.value.items() if key not in ("id", "usage")]
+    for key, node in entries:
+        is_pair = key == "adjacency"
+        several = node.entries("lists of rooms, such as must_touch") if is_pair else {key: node}
+        for what, others in several.items():
+            if what not in (_TOUCHING if is_pair else ("avoid",)):
+                yield f"{name}: {others.text}"
+                continue
+            for other in _listed(others):
+                if not is_pair and not _is_other_room(name, other, kinds):
+                    yield f"{name}: avoid {other.words}"
                     continue
-                for other in _listed(others):
-                    target = _end(other, kinds)
-                    if target == name:
-                        raise other.error(f"{name} twice; a room does not touch itself")
-                    source = Source(other.key, f"{name} {what} {other.words}", other.line)
-                    yield RelationRule(_TOUCHING[what], name, ANY_RELATION, target, source)
+                target = _end(other, kinds)
+                if target == name:
+                    raise other.error(f"{name} twice; a room does not touch itself")
+                source = Source(other.key, f"{name} {what} {other.words}", other.line)
+                quantity = _TOUCHING.get(what, Quantity.NO)
+                yield RelationRule(quantity, name, ANY_RELATION, target, source)
 
 
 def _listed(node: Node) -> tuple[Node, ...]:
@@ -120,17 +120,11 @@ def _listed(node: Node) -> tuple[Node, ...]:
     return (node,) if isinstance(node.value, str) else node.items("a list of ids of rooms")
 
 
-def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Yield a rule for each room that ``avoid`` lists; yield other words as text."""
-    for other in _listed(node):
-        known = isinstance(other.value, str) and (
-            other.value in kinds or kind_named(other.value, built_in_groups())
-        )
-        if known and other.value != name:
-            source = Source(other.key, f"{name} avoid {other.words}", other.line)
-            yield RelationRule(Quantity.NO, name, ANY_RELATION, _end(other, kinds), source)
-        else:
-            yield f"{name}: avoid {other.words}"
+def _is_other_room(name: str, node: Node, kinds: Mapping[str, Kind]) -> bool:
+    """True if a node is the id of another room, or a usage."""
+    word = node.value
+    is_room = isinstance(word, str) and (word in kinds or kind_named(word, built_in_groups()))
+    return bool(is_room) and word != name
 
 
 def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:

@@ -244,7 +244,8 @@ class _Reading:
     def read_areas(self, node: Node) -> None:
         found: list[AreaRule] = []
         for name, each in node.entries("room types or groups, each with square metres").items():
-            rule = AreaRule(kind_of(each, name, self.groups), *area_range_of(each), each.source)
+            kind = self._kind_in_plan(replace(each, value=name))
+            rule = AreaRule(kind, *area_range_of(each), each.source)
             # a room of two kinds has an area within both bounds
             for other in (other for other in found if other.kind.types & rule.kind.types):
                 if other.kind.types == rule.kind.types:
@@ -264,7 +265,7 @@ class _Reading:
             ends = item.items("two room types, such as [Bathroom, MasterRoom]")
             if len(ends) != 2:
                 raise item.error(f"expected two room types or groups, got {len(ends)}")
-            first, second = (_kind(end, self.groups) for end in ends)
+            first, second = map(self._kind_in_plan, ends)
             pairs.append((first, second))
             # what contradicts an earlier key
             for key in ("doors", "no_door", "open"):
@@ -285,7 +286,20 @@ class _Reading:
 
     def read_light(self, node: Node) -> None:
         items = node.items("a list of room types, such as [Kitchen, Bathroom]")
-        self.facts["light"] = tuple(_kind(item, self.groups) for item in items)
+        self.facts["light"] = tuple(map(self._kind_in_plan, items))
+
+    def _kind_in_plan(self, node: Node) -> Kind:
+        """Read a kind of rooms; a named room stands for its kind if it is the only one of it."""
+        kind = self.named.get(node.value) if isinstance(node.value, str) else None
+        if kind is None:
+            return _kind(node, self.groups)
+        counts = self.parts.get("counts", ())
+        if not any(kind.types <= rule.kind.types and rule.number.most == 1 for rule in counts):
+            raise node.error(
+                f"{node.value!r} may be one of several such rooms; write a room type, or rooms: "
+                f"{{{kind.name}: 1}} too"
+            )
+        return kind
 
     def read_accessible(self, node: Node) -> None:
         if _flag(node):

@@ -26,7 +26,10 @@ def _by_name(values: Schema) -> Schema:
 def _option(**more: Schema) -> Schema:
     """Schema of rules that hold together; ``more``: further keys."""
     keys = {"rooms": _by_name(_ref("number")), "relations": _listed(_ref("rule")), **more}
-    closed: Schema = {"additionalProperties": False, "minProperties": 1}
+    closed: Schema = {
+        "additionalProperties": False,
+        "anyOf": [{"required": [key]} for key in ("rooms", "relations")],
+    }
     return {"anyOf": [_ref("rule"), {"type": "object", "properties": keys, **closed}]}
 
 
@@ -86,7 +89,13 @@ _SCHEMAS: dict[str, tuple[Schema, Any]] = {
     "any": (_ref("options"), ["Kitchen adjacent LivingRoom", "Kitchen adjacent DiningRoom"]),
     "should": (
         _listed(
-            {"anyOf": [_ref("preference"), {**_by_name({"type": "number"}), "maxProperties": 1}]}
+            {
+                "anyOf": [
+                    _ref("preference"),
+                    _by_name({"type": "number"})
+                    | {"maxProperties": 1, "propertyNames": {"pattern": " "}},
+                ]
+            }
         ),
         [{"Kitchen adjacent Balcony": 5}],
     ),

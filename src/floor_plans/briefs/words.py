@@ -46,12 +46,10 @@ def numbers_of(node: Node) -> Numbers:
         if len(ends) != 2 or not all(type(end) is int for end in ends):
             raise node.error(f"expected [least, most], two numbers, got {node.words}")
         return _range(node, *ends)
-    if isinstance(node.value, bool | dict) or node.value in (None, ""):
-        raise node.error(f"expected a number of rooms, such as {_FORMS}; got {node.shown}")
-    if isinstance(node.value, int):
+    if type(node.value) is int:
         return _range(node, node.value, node.value)
     # a number in words
-    text = " ".join(node.value.casefold().split())
+    text = " ".join(node.value.casefold().split()) if isinstance(node.value, str) else ""
     for pattern, form in _RANGES:
         if found := re.fullmatch(pattern, text):
             least, most = (_integer(node, found[name]) for name in ("least", "most"))
@@ -215,7 +213,11 @@ def parse_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
     if words and words[0].casefold() in QUANTITIES:
         quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
     # split at the relation
-    start, stop = _place(node, words)
+    if (span := _span(words)) is None:
+        if len(words) == 3:
+            relation_of(node, words[1])
+        raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
+    start, stop = span
     subject, relation, target = words[:start], words[start:stop], words[stop:]
     if subject[-1].casefold() == "not":
         raise node.error(f"say it as: no {' '.join([*_bare(subject[:-1]), *relation, *target])}")
@@ -234,15 +236,6 @@ def _bare(words: list[str]) -> list[str]:
     return words[:-1] if len(words) > 1 and words[-1].casefold() in ("is", "are") else words
 
 
-def _place(node: Node, words: list[str]) -> tuple[int, int]:
-    """Return ``_span``; raise ``BriefError`` for words without a relation."""
-    if (found := _span(words)) is None:
-        if len(words) == 3:
-            relation_of(node, words[1])
-        raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
-    return found
-
-
 def _span(words: list[str]) -> tuple[int, int] | None:
     """Start and stop of the longest relation within a sentence, as indices into ``words``."""
     # longest relation from the left
@@ -253,22 +246,22 @@ def _span(words: list[str]) -> tuple[int, int] | None:
     return None
 
 
+def _bounded(node: Node, expected: str, low: float = -math.inf, high: float = math.inf) -> float:
+    """Read a number above ``low`` and at most ``high``; ``expected``: words for an error."""
+    number = _number(node)
+    if number is None or not low < number <= high:
+        raise node.error(f"expected {expected} got {node.shown}")
+    return number
+
+
 def area_of(node: Node) -> float:
     """Read square metres; raise ``BriefError`` unless above 0 and at most ``MOST_AREA``."""
-    area = _number(node)
-    if area is None or not 0 < area <= MOST_AREA:
-        raise node.error(
-            f"expected square metres, such as 85, at most {MOST_AREA:,}; got {node.shown}"
-        )
-    return area
+    return _bounded(node, f"square metres, such as 85, at most {MOST_AREA:,};", 0, MOST_AREA)
 
 
 def factor_of(node: Node) -> float:
     """Read a weight; raise ``BriefError`` unless above 1 and at most ``_MOST_WEIGHT``."""
-    factor = _number(node)
-    if factor is None or not 1 < factor <= _MOST_WEIGHT:
-        raise node.error(f"expected a weight above 1, at most {_MOST_WEIGHT:,}, got {node.shown}")
-    return factor
+    return _bounded(node, f"a weight above 1, at most {_MOST_WEIGHT:,},", 1, _MOST_WEIGHT)
 
 
 def area_range_of(node: Node) -> tuple[float, float | None]:
@@ -287,10 +280,7 @@ def area_range_of(node: Node) -> tuple[float, float | None]:
 
 def degrees_of(node: Node) -> float:
     """Read degrees clockwise from up; raise ``BriefError`` if the value is not a number."""
-    degrees = _number(node)
-    if degrees is None:
-        raise node.error(f"expected degrees clockwise from up, such as 30, got {node.shown}")
-    return degrees
+    return _bounded(node, "degrees clockwise from up, such as 30,")
 
 
 def point_of(node: Node) -> Point:

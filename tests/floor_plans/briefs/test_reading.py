@@ -262,6 +262,7 @@ def test_examples_obey_the_schema(path):
         {"any": ["WC beside Kitchen"]},
         {"should": [{"WC beside Kitchen": 2, "WC beside Bedroom": 2}]},
         {"should": [{}]},
+        {"should": [{"weight": 5}]},
         {"any": [{"rooms": {"WC": 1}, "weight": 2}, "WC beside Kitchen"]},
         {},
     ],
@@ -367,6 +368,13 @@ def test_what_is_asked_of_the_plan_is_read_and_said():
         *("wheelchair",),
     ):
         assert words in said
+
+
+def test_a_name_of_the_only_room_of_its_kind_stands_for_it():
+    own = {"named": {"own": "Bathroom"}, "rooms": {"WC": "0-1"}}
+    facts = brief_of({**own, "areas": {"own": 5}, "doors": [["Kitchen", "own"]], "light": ["own"]})
+    kinds = [facts.plan_facts.areas[0].kind, facts.plan_facts.doors[0][1], *facts.plan_facts.light]
+    assert kinds == [Kind.of("Bathroom")] * 3
 
 
 @pytest.mark.parametrize(
@@ -483,6 +491,10 @@ WRONG = {
     "a door and none": (
         "doors: [[WC, Bedroom]]\nno_door:\n  - [Bedroom, WC]\n",
         *(3, "no_door[0]", "'doors'"),
+    ),
+    "a name of one of several": (
+        "named: {own: Bathroom}\ndoors: [[own, MasterRoom]]\n",
+        *(2, "doors[0][0]", "rooms: {Bathroom: 1}"),
     ),
     "light as a word": ("light: Kitchen\n", 1, "light", "list"),
     "one option": ("any: [Kitchen beside WC]\n", 1, "any", "two or more"),
