@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -184,6 +184,9 @@ def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     return BriefChoice(request, trained, brief, vocab)
 
 
+_Rows = list[tuple["Completions", int]]  # completions, and the row of one that is chosen
+
+
 @dataclass(frozen=True)
 class BriefChoice:
     """A ``Choose`` of completions that meet ``brief``, by the ``method`` of the request."""
@@ -200,123 +203,91 @@ class BriefChoice:
 
         Raises ``ValueError`` naming a line with too few completions.
         """
-        request, sampler = self.request, self.trained.sampler
-        meets = BriefPredicate(self.brief, shard)
-        if (method := request.method) is None:
+        sampler, meets = self.trained.sampler, BriefPredicate(self.brief, shard)
+        if (method := self.request.method) is None:
             # rejection if enough of a few completions of every line meet the brief
             met = meets(draw(sampler, _PILOT, (3,)).diagrams)
             hits = [met[k : k + _PILOT].count(True) for k in range(0, len(met), _PILOT)]
             common = min(hits) / _PILOT >= _LEAST_SHARE
             is_particle = isinstance(sampler, FirstHitting) and not common
             method = "particles" if is_particle else "rejection"
-        if method == "rejection":
-            max_tries = request.max_tries or TRIES
-            found = choose_by_rejection(
-                lambda turn: draw(sampler, num, (1, turn)),
-                replace(meets, entropy=(request.seed, 4)),
-                lines,
-                num,
-                max_tries,
-            )
-        else:
-            # particles of all lines in one batch
-            steering = steered_particles(
-                sampler, BriefConstraint(self.brief, self.vocab), self.trained.path
-            )
-            steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
-            particles = request.particles or PARTICLES
-            pool = draw(steering, particles, (1,))
-            found = choose_by_particles(pool, meets, lines, num, particles, request.seed)
-        completed, facts = found
-        return completed, {"brief": str(request.brief), "method": method, **facts}
-
-
-def choose_by_rejection(
-    draw: Callable[[int], Completions],
-    judge: BriefPredicate,
-    lines: Sequence[int],
-    num: int,
-    max_tries: int,
-) -> tuple[Completions, dict[str, Any]]:
-    """Return the first ``num`` completions of each line that meet the brief.
-
-    At most ``max_tries`` are sampled for each requested completion. Raises ``ValueError`` naming a
-    line with too few matches.
-    """
-    # rounds of num completions for each line, until every line has enough
-    kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
-    drawn = calls = 0
-    for turn in range(max_tries):
-        if all(len(found) >= num for found in kept):
-            break
-        new = draw(turn)
-        met = judge(new.diagrams)
-        drawn, calls = drawn + len(met), calls + int(new.network_calls.sum())
-        for row, answer in enumerate(met):
-            if answer:
-                kept[row // num].append((new, row))
-    # lines with too few matches
-    short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
-    if short:
-        raise ValueError(
-            f"line {short[0]}: fewer than {num} of {num * max_tries:,} completions meet the brief; "
-            f"max_tries={max_tries}: raise it, or take method=smc"
+        choose = self._by_rejection if method == "rejection" else self._by_particles
+        chosen, facts = choose(lines, draw, num, meets)
+        # gather the chosen rows, with equal weights
+        first, rows = chosen[0][0], torch.tensor([row for _, row in chosen])
+        completed = replace(
+            first,
+            diagrams=[part.diagrams[row] for part, row in chosen],
+            network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
+            real=first.real[rows],
+            known=first.known[rows],
+            log_weights=torch.zeros(len(chosen), dtype=torch.float64),
         )
-    chosen = [pair for found in kept for pair in found[:num]]
-    facts = {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
-    return _gathered(chosen), facts
+        facts["network_calls_per_sample"] /= len(chosen)
+        return completed, {"brief": str(self.request.brief), "method": method, **facts}
 
-
-def _gathered(chosen: Sequence[tuple[Completions, int]]) -> Completions:
-    """Gather the chosen rows of several completions of the same lines, with equal weights."""
-    first, rows = chosen[0][0], torch.tensor([row for _, row in chosen])
-    return replace(
-        first,
-        diagrams=[part.diagrams[row] for part, row in chosen],
-        network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
-        real=first.real[rows],
-        known=first.known[rows],
-        log_weights=torch.zeros(len(chosen), dtype=torch.float64),
-    )
-
-
-def choose_by_particles(
-    pool: Completions,
-    judge: BriefPredicate,
-    lines: Sequence[int],
-    num: int,
-    particles: int,
-    seed: int,
-) -> tuple[Completions, dict[str, Any]]:
-    """Resample ``num`` of the ``particles`` of each line in ``pool`` by their weights.
-
-    ``judge`` also checks the number of rooms and the floor plan, which do not steer particles.
-    Raises ``ValueError`` naming a line without a match.
-    """
-    # weights of particles that do not meet the brief are 0
-    alive = pool.log_weights.isfinite()
-    rows = alive.nonzero().squeeze(1)
-    met = judge([pool.diagrams[row] for row in rows.tolist()])
-    alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
-    weights = pool.log_weights.masked_fill(~alive, -torch.inf)
-    # resample the particles of each line
-    chosen: list[tuple[Completions, int]] = []
-    effective = []
-    for k, line in enumerate(lines):
-        of_line = weights[k * particles : (k + 1) * particles]
-        effective.append(effective_number(of_line))
-        if not effective[-1]:
+    def _by_rejection(
+        self, lines: Sequence[int], draw: Draw, num: int, meets: BriefPredicate
+    ) -> tuple[_Rows, dict[str, Any]]:
+        """Choose the first ``num`` completions of each line that meet the brief."""
+        max_tries = self.request.max_tries or TRIES
+        judge = replace(meets, entropy=(self.request.seed, 4))
+        # rounds of num completions for each line, until every line has enough
+        kept: list[_Rows] = [[] for _ in lines]
+        drawn = calls = 0
+        for turn in range(max_tries):
+            if all(len(found) >= num for found in kept):
+                break
+            new = draw(self.trained.sampler, num, (1, turn))
+            met = judge(new.diagrams)
+            drawn, calls = drawn + len(met), calls + int(new.network_calls.sum())
+            for row, answer in enumerate(met):
+                if answer:
+                    kept[row // num].append((new, row))
+        # lines with too few matches
+        short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
+        if short:
             raise ValueError(
-                f"line {line}: none of {particles:,} particles met the brief; raise particles=, or "
-                "ask for less"
+                f"line {short[0]}: fewer than {num} of {num * max_tries:,} completions meet the "
+                f"brief; max_tries={max_tries}: raise it, or take method=smc"
             )
-        some = systematic_rows(of_line, num, make_generator(seed, 2, k))
-        chosen += [(pool, k * particles + row) for row in some.tolist()]
-    return _gathered(chosen), {
-        "num_particles": particles,
-        "effective_samples": min(effective),
-        "network_calls_per_sample": float(pool.network_calls.sum()) / len(chosen),
-    }
+        chosen = [pair for found in kept for pair in found[:num]]
+        return chosen, {"num_drawn": drawn, "network_calls_per_sample": calls}
+
+    def _by_particles(
+        self, lines: Sequence[int], draw: Draw, num: int, meets: BriefPredicate
+    ) -> tuple[_Rows, dict[str, Any]]:
+        """Resample ``num`` of the particles of each line by their weights. ``meets`` also checks
+        the number of rooms and the floor plan, which do not steer particles."""
+        # particles of all lines in one batch; a row keeps its line and its arrangement
+        constraint = BriefConstraint(self.brief, self.vocab)
+        steering = steered_particles(self.trained.sampler, constraint, self.trained.path)
+        particles = self.request.particles or PARTICLES
+        pool = draw(replace(steering, resample=0.0), particles, (1,))
+        # weights of particles that do not meet the brief are 0
+        alive = pool.log_weights.isfinite()
+        rows = alive.nonzero().squeeze(1)
+        met = meets([pool.diagrams[row] for row in rows.tolist()])
+        alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
+        weights = pool.log_weights.masked_fill(~alive, -torch.inf)
+        # resample the particles of each line
+        chosen: _Rows = []
+        effective = []
+        for k, line in enumerate(lines):
+            of_line = weights[k * particles : (k + 1) * particles]
+            effective.append(effective_number(of_line))
+            if not effective[-1]:
+                raise ValueError(
+                    f"line {line}: none of {particles:,} particles met the brief; raise "
+                    "particles=, or ask for less"
+                )
+            some = systematic_rows(of_line, num, make_generator(self.request.seed, 2, k))
+            chosen += [(pool, k * particles + row) for row in some.tolist()]
+        return chosen, {
+            "num_particles": particles,
+            "effective_samples": min(effective),
+            "network_calls_per_sample": float(pool.network_calls.sum()),
+        }
 
 
 def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
     from floor_plans.briefs.brief import Brief
-    from floor_plans.briefs.particles import SoftGuidance
     from floor_plans.diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)
@@ -337,6 +336,7 @@ def evaluate_brief(
                     methods[name] |= floors.as_dict()
     # numbers, then tables
     name, first = next(iter(answers.items()))
+    data = [] if reference is None else reference.diagrams
     found = {
         **checkpoint_facts(request, trained, real.on.data),
         **sampling_facts(request, trained),
@@ -350,28 +350,24 @@ def evaluate_brief(
         "left_out": left_out,
         "seconds": time.perf_counter() - start,
         "reference": None if reference is None else reference.name,
-        "num_reference": 0 if reference is None else len(reference.diagrams),
-        "data": {
-            "train": None if train is None else train.facts(),
-            "held_out": held_out.facts(),
-        },
+        "num_reference": len(data),
+        "data": {"train": train and train.facts(), "held_out": held_out.facts()},
         "methods": methods,
     }
-    data = [] if reference is None else reference.diagrams
     return BriefEvaluation(found, brief, first.diagrams, data)
 
 
 def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:
     """Return the answers by method, the requested method first, and sentences on methods that are
     left out."""
-    soft, left_out = None, []
-    if isinstance(asked.trained.sampler, FirstHitting):
+    left_out, sampler, soft = [], asked.trained.sampler, None
+    if isinstance(sampler, FirstHitting):
         power = LOOKAHEAD_POWER if request.lookahead_power is None else request.lookahead_power
-        soft = soft_guidance(asked.trained.sampler, asked.constraint, power)
+        soft = soft_guidance(sampler, asked.constraint, power)
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "
-            f"{asked.trained.sampler.name} does not."
+            f"{sampler.name} does not."
         )
     method = request.method or asked.chosen()
     logger.info("drawing %s by %s", counted(asked.num, "diagram"), method)
@@ -388,28 +384,18 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
             answers["rejection"] = replace(plain, facts={**plain.facts, "rejection_calls": most})
         else:
             left_out.append("rejection is left out: rejection_calls=0.")
+    # as many samples as requested, none rejected; some may break the brief
     if soft is not None:
         logger.info("drawing as many by soft guidance")
-        answers["soft_guidance"] = _answer_by_soft_guidance(asked, soft)
+        model, entropy = replace(asked.model, sampler=soft, steps=None), (request.seed, *_SOFT)
+        drawn = sample_fresh(asked.trained, model, asked.num, entropy=entropy, size=asked.sizes)
+        facts = {
+            "exact": False,
+            "approximate_because": f"every token is tilted by h^{soft.lookahead_power:g}, with no "
+            "weights; sizes come as in the training data among the brief's",
+            "gamma": soft.lookahead_power,
+            "doubt": soft.doubt,
+            "network_calls_per_sample": drawn.network_calls,
+        }
+        answers["soft_guidance"] = Answer(decode(drawn.tokens, asked.vocab), facts)
     return answers, left_out
-
-
-def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answer:
-    """Sample ``num`` diagrams of sizes that the brief allows; some may break the brief."""
-    # as many samples as requested, none rejected
-    drawn = sample_fresh(
-        asked.trained,
-        replace(asked.model, sampler=sampler, steps=None),
-        asked.num,
-        entropy=(asked.request.seed, *_SOFT),
-        size=asked.sizes,
-    )
-    facts = {
-        "exact": False,
-        "approximate_because": f"every token is tilted by h^{sampler.lookahead_power:g}, with no "
-        "weights; sizes come as in the training data among the brief's",
-        "gamma": sampler.lookahead_power,
-        "doubt": sampler.doubt,
-        "network_calls_per_sample": drawn.network_calls,
-    }
-    return Answer(decode(drawn.tokens, asked.vocab), facts)

@@ -116,12 +116,11 @@ class Particles(Steered):
         samples.ancestors = torch.arange(num, device=device)
         call, t = self.call_order(samples)
         # h of the present samples, and log-probabilities of the next token
-        left = call.amax(dim=1) + 1
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
-        log_r = torch.zeros(num, samples.algorithm.layout.vocab_size, dtype=torch.float64)
-        log_r, whole = log_r.to(device), left == 0
+        log_r = log_h.new_zeros(num, samples.algorithm.layout.vocab_size)
+        whole = call.amax(dim=1) < 0
         samples.log_weights[whole] += self.constraint.log_weights(samples.x[whole])
-        num_calls = int(left.max()) if num else 0
+        num_calls = int(call.max()) + 1 if num else 0
         samples.calls.expect(num_calls)
         # call k reveals one token of every particle with weight
         for k in range(num_calls):
@@ -197,12 +196,10 @@ class SoftGuidance(Steered):
     def run(self, samples: PartialSamples) -> None:
         # one network call reveals one token of every row that still has masks
         call, t = self.call_order(samples)
-        left = call.amax(dim=1) + 1
-        num_calls = int(left.max()) if len(left) else 0
+        num_calls = int(call.max()) + 1 if len(call) else 0
         samples.calls.expect(num_calls)
         for k in range(num_calls):
-            rows = (left > k).nonzero().squeeze(1)
-            position = (call[rows] == k).int().argmax(dim=1)
+            rows, position = _alive(samples, call, k)
             log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
             # tilt by h^lookahead_power in log space; rows that h excludes entirely fall back to D
             tilt = self.lookahead_power * log_h.clamp(
