@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
@@ -82,8 +83,9 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
         def stop_asked() -> bool:
             return signals.received is not None
 
-        plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
-        numbers = files.write_found(jobs, plans, stop_asked=stop_asked)
+        # a search that is given up leaves no threads behind
+        with closing(realise_all(jobs, threads=threads, stop_asked=stop_asked)) as plans:
+            numbers = files.write_found(jobs, plans, stop_asked=stop_asked)
     print(summary(numbers, files))
     if signals.received is not None:
         raise SystemExit(128 + signals.received)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ def _solved(
 
 def map_in_threads(
     function: Callable[[T], R], diagrams: Sequence[T], *, threads: int, doing: str
-) -> Iterator[R]:
+) -> Generator[R, None, None]:
     """Return ``map(function, diagrams)``, computed in threads, with progress shown as ``doing``. A
     caller that stops early waits for the diagrams that have begun; no more are begun."""
     with ExitStack() as stack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -125,7 +125,7 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
 
 def realise_all(
     jobs: Sequence[Job], *, threads: int = 1, stop_asked: StopAsked = lambda: False
-) -> Iterator[Realised]:
+) -> Generator[Realised, None, None]:
     """Return ``realise`` of each job, in the order of the jobs, see ``map_in_threads``."""
     cp_sat()
     find = partial(realise, stop_asked=stop_asked)

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from discrete_diffusion import __version__
 from floor_plans.studio import LOCAL, answering, bodies
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
-from floor_plans.studio.jobs import Late
+from floor_plans.studio.jobs import Late, Stopped
 from floor_plans.studio.sampling import Ask, DiagramModel, TooBusy
 from floor_plans.studio.studio import (
     FAILED,
@@ -170,6 +170,8 @@ def _add_errors(app: FastAPI) -> None:
             case TooBusy():
                 sentence = f"too many requests are waiting; try again in {RETRY_AFTER} s"
                 return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
+            case Stopped():
+                return refusal(503, "the studio is being ended")
             case TimeoutError() | Late():
                 return refusal(504, str(error) or LATE)
             case ValueError():
@@ -177,7 +179,7 @@ def _add_errors(app: FastAPI) -> None:
         logger.error("a request failed", exc_info=error)
         return refusal(500, FAILED)
 
-    for kind in (HTTPException, TooBusy, TimeoutError, Late, ValueError, Exception):
+    for kind in (HTTPException, TooBusy, Stopped, TimeoutError, Late, ValueError, Exception):
         app.add_exception_handler(kind, refused)
 
 

@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 import webbrowser
+from contextlib import suppress
 from importlib.util import find_spec
 
 from discrete_diffusion.domains import SubCommand
@@ -70,7 +71,7 @@ def _run(options: argparse.Namespace) -> None:
     import uvicorn
 
     from floor_plans.studio.app import create_app
-    from floor_plans.studio.guards import JsonLines, PromptProtocol
+    from floor_plans.studio.guards import JsonLines, PromptProtocol, PromptServer
 
     # load the model, and start the processes that share it
     workers = options.workers or torch.get_num_threads()  # one per core
@@ -92,7 +93,7 @@ def _run(options: argparse.Namespace) -> None:
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal again when it has stopped; the log has JSON lines alone
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
@@ -104,6 +105,8 @@ def _run(options: argparse.Namespace) -> None:
         timeout_graceful_shutdown=_STOP_SECONDS,
         server_header=False,
     )
+    with suppress(KeyboardInterrupt):  # raised again when the server has ended
+        PromptServer(config).run()
 
 
 def _check(options: argparse.Namespace) -> None:

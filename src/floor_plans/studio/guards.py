@@ -13,6 +13,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from anyio import CancelScope
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -20,6 +21,8 @@ from starlette.responses import JSONResponse
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
@@ -201,6 +204,14 @@ async def _read(receive: Receive, most: int) -> bytes | None:
             return None
         if not message.get("more_body"):
             return bytes(body)
+
+
+class PromptServer(uvicorn.Server):
+    """Server that ends its studio's searches at the first signal, as requests wait for them."""
+
+    def handle_exit(self, signal: int, frame: FrameType | None) -> None:
+        self.config.app.state.studio.stop()  # type: ignore[union-attr]
+        super().handle_exit(signal, frame)
 
 
 class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]

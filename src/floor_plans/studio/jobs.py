@@ -130,9 +130,13 @@ class Workers:
                 self._busy.discard(process)
             self._free.put(process)
 
+    def stop(self) -> None:
+        """Let all tasks raise ``Stopped``, from now on."""
+        self._closed.set()
+
     def close(self) -> None:
         """End all processes; their tasks raise ``Stopped``."""
-        self._closed.set()
+        self.stop()
         for _ in range(self.num):
             if (process := self._free.get()) is not None:
                 process.end()
@@ -406,6 +410,8 @@ class Jobs:
             try:
                 answer = job.work(job)
             except (Cancelled, Stopped):
+                with self._changed:
+                    job.end("cancelled", self._now())
                 continue
             except (ValueError, Late) as wrong:
                 error = str(wrong)

@@ -79,6 +79,7 @@ class Studio:
         self.workers = Workers(workers, seconds=_PLAN_SECONDS)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
+        self._processes = (self.workers, self.readers, self.checks, self.exports)
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
@@ -91,9 +92,14 @@ class Studio:
         read = partial(answering.read_body, SampleBody)
         self.reading.submit(partial(self.readers.run, read, b"{}", lambda: False))
 
+    def stop(self) -> None:
+        """Let all tasks of the processes raise ``Stopped``, so that requests and jobs end."""
+        for processes in self._processes:
+            processes.stop()
+
     def close(self) -> None:
         """End processes, queues and jobs."""
-        for processes in (self.workers, self.readers, self.checks, self.exports):
+        for processes in self._processes:
             processes.close()
         queues = (self.reading, self.checking, self.exporting, self.briefs, self.realising)
         for each in (self.batcher, *queues, self.jobs):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 import weakref
 from functools import partial
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 from discrete_diffusion import load
@@ -19,7 +21,8 @@ from floor_plans.solver.spec import PlanSpec
 from floor_plans.studio.answering import shown_plans_of_job
 from floor_plans.studio.app import create_app
 from floor_plans.studio.bodies import ShownPlan
-from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs, Late
+from floor_plans.studio.guards import PromptServer
+from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs, Late, Stopped
 from floor_plans.studio.sampling import Errands, TooBusy
 from plan_examples import diagram_of, only
 
@@ -45,6 +48,21 @@ def ended(jobs, name):
             return state
         time.sleep(0.01)
     raise AssertionError(state)
+
+
+def test_a_job_whose_search_is_stopped_ends(jobs):
+    def work(report):
+        raise Stopped
+
+    assert ended(jobs, jobs.submit("ann", work))["status"] == "cancelled"
+
+
+def test_a_signal_ends_searches_before_the_requests_that_wait_for_them(studio_run):
+    app = create_app(load(studio_run))
+    PromptServer(uvicorn.Config(app)).handle_exit(signal.SIGINT, None)
+    with pytest.raises(Stopped):
+        app.state.studio.workers.run(len, "", lambda: False)
+    app.state.studio.close()
 
 
 def test_clients_take_turns(jobs):
