@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from discrete_diffusion.domains import (
     DATA,
     LIKELIHOOD,
@@ -13,6 +15,8 @@ from discrete_diffusion.domains import (
     completions,
 )
 from discrete_diffusion.runtime import install_command
+
+_reading_option = partial(Option, of_files=True, reading=True)
 
 _OF_BRIEFS = (
     Option(
@@ -141,50 +145,38 @@ EVALUATE = (
     TIME_BINS,
     LIKELIHOOD,
     ORDERS,
-    Option(
+    _reading_option(
         "max_nodes",
         "files: rooms a plan may have; with a checkpoint, what it was trained for counts",
         default=8,
         least=1,
-        of_files=True,
-        reading=True,
     ),
-    Option(
+    _reading_option(
         "skip_invalid",
         "files: true leaves out plans that cannot be read, and counts them",
         default=False,
-        of_files=True,
-        reading=True,
     ),
-    Option(
+    _reading_option(
         "room_codes",
         "files: what integer room codes mean, rplan | housegan | houseganpp | coarse; null "
         "recognises it",
-        of_files=True,
-        reading=True,
     ),
-    Option(
+    _reading_option(
         "room_names",
         "files: a file of your own names of rooms, each with its room type, see "
         "docs/floor_plans/files.md",
         is_file=True,
-        of_files=True,
-        reading=True,
     ),
-    Option(
+    _reading_option(
         "unit",
         "files: of boxes, pixels (of a 256 x 256 plan) | metres | centimetres | millimetres | "
         "feet | inches",
         default="pixels",
-        of_files=True,
-        reading=True,
     ),
-    Option(
+    _reading_option(
         "adjacency_threshold",
         "files: boxes closer than this (in their own unit) are related; null is 9 pixels, in that "
         "unit",
-        of_files=True,
-        reading=True,
     ),
 )
 TRAIN = (

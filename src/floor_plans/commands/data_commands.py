@@ -152,11 +152,7 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
     )
-    _file_options(parser)
-
-
-def _file_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the files that plans are written to."""
+    # files that plans are written to
     parser.add_argument(
         "--formats",
         metavar="NAMES",

@@ -131,7 +131,6 @@ def _file_writer(options: argparse.Namespace) -> Callable[[Path, Any], object]:
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
     """Build the dimensioned plans of diagrams; ``ValueError`` naming one that has none."""
-    # every diagram needs boxes
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
         raise ValueError(
@@ -141,7 +140,6 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
             "leave them out with --skip-invalid"
         )
     plans = []
-    # each plan, then the unit of all
     for number, diagram in enumerate(diagrams, start=1):
         try:
             plans.append(FloorPlan.of(diagram, options.unit))
@@ -276,7 +274,6 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
 def describe_file(options: argparse.Namespace) -> None:
     """Print counts of ``file``, or of the embedded plans, as tables or JSON."""
     facts: dict[str, Any]
-    # the embedded plans, or a file
     if options.file is None:
         title, diagrams = embedded_plans()
         facts = {"source": title}
@@ -293,7 +290,6 @@ def describe_file(options: argparse.Namespace) -> None:
             "num_doubtful": report.num_doubtful,
             "remarks": {remark.kind: remark.num for remark in report.remarks},
         }
-    # counts and metrics, as JSON or tables
     counts, structure = describe_diagrams(diagrams), structure_metrics(diagrams)
     if options.json:
         print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))

@@ -21,8 +21,8 @@ from floor_plans.diagrams.files.code_tables import RoomCodes
 from floor_plans.diagrams.files.fields import DiagramError, finite_number, plain
 from floor_plans.diagrams.files.foreign_files import BYTE_ORDER_MARK, open_plans
 from floor_plans.diagrams.files.records import Plan, Record
-from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
-from floor_plans.drawings.drawn_plan import Drawing, check_installed, rooms_of_labels, scale_shape
+from floor_plans.drawings.drawn_parts import DrawnDoor
+from floor_plans.drawings.drawn_plan import Drawing, check_installed, named_rooms, scale_shape
 from floor_plans.drawings.polygon_files import checked_shape, shape_of_text
 from floor_plans.plans.libraries import shapely
 
@@ -82,8 +82,8 @@ def _drawing(shapes: Shapes) -> Drawing:
             floors.append(shape)
     if not labels:
         raise DiagramError("", "a diagram needs at least one room")
-    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, range(len(floors)))
-    return Drawing(tuple(rooms), tuple(doors), left_out=tuple(left_out), draws_boundary=False)
+    rooms = named_rooms(labels, floors, places, range(len(floors)))
+    return Drawing(rooms, tuple(doors), left_out=tuple(left_out), draws_boundary=False)
 
 
 def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:

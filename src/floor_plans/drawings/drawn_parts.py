@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -97,9 +97,6 @@ class DrawnRoom:
     number: int
     among: tuple[int, ...] = ()
 
-    def moved(self, move: Callable[[shapely.Geometry], shapely.Geometry]) -> DrawnRoom:
-        return replace(self, floor=move(self.floor))
-
     @property
     def bounds(self) -> Box:
         x0, y0, x1, y1 = self.floor.bounds
@@ -151,14 +148,6 @@ def read_embedded(data: object) -> FloorPlan:
             f"or delete it ({error})",
         ) from error
     return plan
-
-
-def room_type_in_drawing(room: DrawnRoom, embedded: FloorPlan | None) -> int:
-    """Code of a room's type. If the format leaves a choice, the embedded plan decides."""
-    if embedded is not None and 0 <= room.number < embedded.diagram.num_rooms:
-        stated = embedded.diagram.rooms[room.number]
-        return stated if stated in room.among else room.room
-    return room.room
 
 
 def unmoved_rooms(rooms: tuple[DrawnRoom, ...], embedded: FloorPlan) -> dict[int, int]:
@@ -255,28 +244,6 @@ _DIGITS = 6  # decimals, in metres, of a plan that was rotated
 def is_same(floor: shapely.Geometry, other: shapely.Geometry) -> bool:
     """Return True if two shapes differ by at most a strip of ``TOLERANCE`` along their sides."""
     return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
-
-
-def drawn_floors(
-    floors: Sequence[shapely.Geometry | None],
-    boxes: Sequence[shapely.Geometry],
-    left: Sequence[shapely.Geometry],
-    shared: Collection[int] = (),
-) -> tuple[shapely.Geometry | None, ...]:
-    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
-
-    ``left``: each box less the smaller boxes. ``shared``: rooms drawn over other rooms, whose floor
-    is stated even if it equals their box. Empty if the boxes alone yield the drawn floors.
-    """
-    # a floor that equals its box is not stated
-    own = [
-        None if floor is None or (k not in shared and is_same(floor, box)) else floor
-        for k, (floor, box) in enumerate(zip(floors, boxes, strict=True))
-    ]
-    # boxes alone yield these floors
-    if all(floor is None or is_same(floor, rest) for floor, rest in zip(own, left, strict=True)):
-        return ()
-    return tuple(own)
 
 
 def angle_of(floors: Sequence[shapely.Geometry]) -> float:

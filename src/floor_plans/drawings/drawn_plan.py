@@ -4,7 +4,7 @@ boxes."""
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
@@ -26,32 +26,17 @@ from floor_plans.drawings.drawn_parts import (
     angle_of,
     are_close,
     boxes_of_plan,
-    drawn_floors,
+    is_same,
     read_embedded,
     relations_between,
-    room_type_in_drawing,
     unmoved_rooms,
     unrotate,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
 from floor_plans.plans.libraries import shapely
 
-MOVED = "relations of moved rooms"
-"""Note on stated relations that no longer hold, because rooms have moved."""
-
-TURNED = "plan turned back"  # note on a plan that was drawn rotated as a whole
-
-LOOSE = "room that fills less than half of its box"
-"""Note on rooms whose relations are measured on boxes that they do not fill."""
-
-OVERLAP = "pair of rooms whose floors overlap"
-"""Note on two rooms drawn over each other, neither of which lies within the other."""
-
 APART = "group of rooms far from all others"
 """Note on rooms that may be another dwelling or storey in the same drawing."""
-
-OTHER_BOUNDARIES = "further plot outlines"
-"""Name of boundaries that are left out, as a plan has one."""
 
 _LEAST_FILL = 0.5
 
@@ -94,7 +79,7 @@ class Drawing:
         # rotate the plan back before anything is measured
         if not unmoved and (angle := angle_of(floors)):
             straight = self._moved(unrotate(floors, angle))
-            note = Note(TURNED, f"by {abs(angle):.1f} degrees")
+            note = Note("plan turned back", f"by {abs(angle):.1f} degrees")
             straight = replace(straight, notes=(note, *self.notes))
             return straight._plan(embedded, {}, gap)
         return self._plan(embedded, unmoved, gap)
@@ -111,7 +96,7 @@ class Drawing:
             boundary = corners_of(move(shapely.Polygon(boundary)))
         return replace(
             self,
-            rooms=tuple(room.moved(move) for room in self.rooms),
+            rooms=tuple(replace(room, floor=move(room.floor)) for room in self.rooms),
             doors=tuple(replace(door, shape=move(door.shape)) for door in self.doors),
             boundary=boundary,
         )
@@ -134,7 +119,12 @@ class Drawing:
             metadata = embedded.diagram.metadata
             check_metadata(metadata)
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
-        rooms = tuple(room_type_in_drawing(room, embedded) for room in self.rooms)
+        # where the format leaves a choice of types, the embedded plan decides
+        types = {} if embedded is None else dict(enumerate(embedded.diagram.rooms))
+        rooms = tuple(
+            types[room.number] if types.get(room.number) in room.among else room.room
+            for room in self.rooms
+        )
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)
@@ -148,10 +138,7 @@ class Drawing:
             doors=doors,
             boundary=self._boundary(embedded),
             floors=drawn_floors(
-                drawn,
-                bare.boxes,
-                left_of_boxes(bare),
-                {room for pair in shared for room in pair if room not in unmoved},
+                drawn, bare, {room for pair in shared for room in pair if room not in unmoved}
             ),
         )
         # notes on pairs that overlap, groups far apart, and rooms that fill little of their box
@@ -162,7 +149,7 @@ class Drawing:
                 f"rooms[{k}], {ROOM_TYPES[rooms[k]]} ({areas[k]:.1f} m2)" for k in pair
             )
             what = f"{both} share {area:.1f} m2, which count for the smaller one"
-            notes.append(Note(OVERLAP, what))
+            notes.append(Note("pair of rooms whose floors overlap", what))
         for group in far_groups([room.floor for room in self.rooms])[1:]:
             first = f"rooms[{group[0]}], {ROOM_TYPES[rooms[group[0]]]}"
             what = f"{len(group)} rooms, {first} the first: another dwelling or storey?"
@@ -172,7 +159,7 @@ class Drawing:
                 notes += fill_notes(k, room.room, room.floor.area / bare.boxes[k].area)
         return Plan(
             read.to_diagram(),
-            (*self.left_out, *(MOVED,) * num_moved),
+            (*self.left_out, *("relations of moved rooms",) * num_moved),
             notes=tuple(notes),
             drawn=None if unmoved else self.drawn,
         )
@@ -208,13 +195,16 @@ class Drawing:
         return embedded.boundary if unmoved else self.boundary
 
 
-def rooms_of_labels(
-    labels: Sequence[object], floors: Sequence[shapely.Geometry], places: Sequence[str]
-) -> list[int]:
-    """Codes of room names; the largest of numbered bedrooms is the MasterRoom. ``places``: names of
-    the rooms in errors."""
+def named_rooms(
+    labels: Sequence[object],
+    floors: Sequence[shapely.Geometry],
+    places: Sequence[str],
+    numbers: Iterable[int],
+) -> tuple[DrawnRoom, ...]:
+    """Rooms by their names; the largest of numbered bedrooms is the MasterRoom. ``places``: names
+    of the rooms in errors."""
     types = number_bedrooms(labels, lambda: [floor.area for floor in floors])
-    return [room_code(label, place) for label, place in zip(types, places, strict=True)]
+    return tuple(map(DrawnRoom, map(room_code, types, places), floors, numbers))
 
 
 def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
@@ -244,7 +234,8 @@ def check_installed() -> None:
 def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
     """Note on a room that fills less than half of its box."""
     if share < _LEAST_FILL:
-        yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
+        what = f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}"
+        yield Note("room that fills less than half of its box", what)
 
 
 def far_groups(floors: Sequence[shapely.Geometry]) -> list[list[int]]:
@@ -269,9 +260,22 @@ def _shared_floors(floors: Sequence[shapely.Geometry]) -> dict[tuple[int, int], 
     return dict(sorted(found.items()))
 
 
-def left_of_boxes(plan: FloorPlan) -> list[shapely.Geometry]:
-    """Part of each room's box outside the rooms within it, for a plan without ``floors``."""
-    return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
+def drawn_floors(
+    floors: Sequence[shapely.Geometry | None], plan: FloorPlan, shared: Collection[int] = ()
+) -> tuple[shapely.Geometry | None, ...]:
+    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
+
+    ``plan``: the plan without floors. ``shared``: rooms drawn over other rooms, whose floor is
+    stated even if it equals their box. Empty if the boxes alone yield the drawn floors.
+    """
+    # a floor that equals its box is not stated
+    own = [
+        None if floor is None or (k not in shared and is_same(floor, box)) else floor
+        for k, (floor, box) in enumerate(zip(floors, plan.boxes, strict=True))
+    ]
+    if all(floor is None or is_same(floor, drawn_floor(plan, k)) for k, floor in enumerate(own)):
+        return ()
+    return tuple(own)
 
 
 def scale_shape(shape: shapely.Geometry, scale: float) -> shapely.Geometry:
@@ -295,14 +299,6 @@ def drawn_floor(plan: FloorPlan, room: int) -> shapely.Geometry:
     return plan.boxes[room] if floor.is_empty else floor
 
 
-def check_boundary(shape: shapely.Geometry, where: str) -> shapely.Geometry:
-    """Return the polygon of a boundary. Raises ``DiagramError`` if it has holes."""
-    if num := len(shape.interiors):
-        holes = "a hole" if num == 1 else f"{num} holes"
-        raise DiagramError(where, f"a boundary with {holes}: expected its outer ring alone")
-    return shape
-
-
 def largest_boundary(
     shapes: Sequence[shapely.Geometry],
 ) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
@@ -311,7 +307,7 @@ def largest_boundary(
     if not shapes:
         return None, ()
     largest = max(shapes, key=lambda shape: shape.area)
-    return corners_of(largest), (OTHER_BOUNDARIES,) * (len(shapes) - 1)
+    return corners_of(largest), ("further plot outlines",) * (len(shapes) - 1)
 
 
 def corners_of(shape: shapely.Geometry) -> tuple[Point, ...]:

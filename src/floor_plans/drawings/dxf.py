@@ -87,7 +87,8 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     sheet.ring(outline, flip_y(plan.outline).exterior)
     for k in range(plan.diagram.num_rooms):
         sheet.room(k)
-    sheet.walls()
+    sheet.polygons("WALLS", sheet.shapes.walls)
+    sheet.polygons("RAILINGS", sheet.shapes.railings)
     sheet.doors()
     sheet.windows()
     sheet.dimensions()
@@ -186,11 +187,6 @@ class _Sheet:
         label.set_location((at.x, at.y), attachment_point=MTextEntityAlignment.MIDDLE_CENTER)
         kind = self.plan.diagram.room_names[number]
         label.set_xdata(APP, [(1000, LABEL), (1071, number), (1000, kind)])
-
-    def walls(self) -> None:
-        """Add walls and railings."""
-        self.polygons("WALLS", self.shapes.walls)
-        self.polygons("RAILINGS", self.shapes.railings)
 
     def doors(self) -> None:
         """Add the opening of each door as a line in the middle of the wall, then leaves, arcs and

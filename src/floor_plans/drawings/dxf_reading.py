@@ -17,7 +17,7 @@ from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, 
 from floor_plans.diagrams.files.foreign_files import load_plan_json
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import UNITS, DrawnIn, metres_per
-from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom, is_same, type_of_name
+from floor_plans.drawings.drawn_parts import DrawnDoor, is_same, type_of_name
 from floor_plans.drawings.drawn_plan import (
     Drawing,
     check_installed,
@@ -25,7 +25,7 @@ from floor_plans.drawings.drawn_plan import (
     far_groups,
     flip_y,
     largest_boundary,
-    rooms_of_labels,
+    named_rooms,
     scale_shape,
 )
 from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE, LABEL, PLAIN_LAYERS
@@ -80,15 +80,9 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             raise DiagramError(
                 _place_of(floor), _reason_without_name(number, floors, texts, layers)
             )
-    types = rooms_of_labels(
-        [texts[number] for number in floors],
-        [*floors.values()],
-        [_place_of(floor) for floor in floors.values()],
-    )
-    rooms = tuple(
-        DrawnRoom(room, flip_y(floor), number)
-        for room, (number, floor) in zip(types, floors.items(), strict=True)
-    )
+    labels = [texts[number] for number in floors]
+    places = [_place_of(floor) for floor in floors.values()]
+    rooms = named_rooms(labels, [flip_y(floor) for floor in floors.values()], places, floors)
     # boundary
     rings = []
     for entity in layers.get(BOUNDARY, []):
@@ -182,7 +176,6 @@ def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
     from ezdxf.units import InsertUnits, conversion_factor
 
     key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
-    # the header states no unit
     if document.units == 0:
         if unit == UNITS[0]:
             raise DiagramError(
@@ -192,7 +185,6 @@ def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
                 "the command UNITS",
             )
         return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
-    # the unit of the header, in metres
     try:
         found = InsertUnits(document.units)
         metres = (
@@ -395,7 +387,6 @@ def _corners_of_polyline(path: Path, where: str) -> list[Point]:
             f"more than {_MOST_CORNERS:,} corners, those of arcs included; draw its outline with "
             "fewer",
         )
-    # without repeated corners
     corners: list[Point] = []
     for point in points:
         corner = (point.x, point.y)
@@ -410,7 +401,6 @@ def _place_of(floor: shapely.Geometry) -> str:
     return f"the room at ({at.x:.1f}, {at.y:.1f})"
 
 
-SEVERAL_NAMES = "room with several names"  # note; the first name counts
 _TEXTS = ("TEXT", "MTEXT", "ATTRIB")
 
 _MEASURE = re.compile(
@@ -466,7 +456,8 @@ def _names_of_floors(
         found[number] = [*types.values(), *words, *texts, ""][0]
         if len(types) > 1 and number not in noted:
             listed = ", ".join(types.values())
-            notes.append(Note(SEVERAL_NAMES, f"{_place_of(floors[number])}: {listed}"))
+            where = _place_of(floors[number])
+            notes.append(Note("room with several names", f"{where}: {listed}"))
     return found | noted, notes
 
 

@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES, with_master_bedroom
@@ -30,19 +32,13 @@ from floor_plans.diagrams.files.fields import (
 )
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, boxes_in_metres, metres_per
-from floor_plans.drawings.drawn_parts import (
-    EMBEDDED,
-    DrawnDoor,
-    DrawnRoom,
-    drawn_floors,
-    embedded_json,
-)
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
 from floor_plans.drawings.drawn_plan import (
     Drawing,
     check_installed,
     drawn_floor,
+    drawn_floors,
     fill_notes,
-    left_of_boxes,
     scale_to_metres,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, Door, FloorPlan, rings_of
@@ -75,13 +71,10 @@ class _Frame(NamedTuple):
     left: float = 0.0
     top: float = 0.0
 
-    def pixels(self, box: Sequence[float]) -> Box:
-        """Box in pixels."""
-        x0, y0, x1, y1 = (
-            round((side - corner) / self.metres, _WRITTEN_DIGITS) + 0.0
-            for side, corner in zip(box, (self.left, self.top) * 2, strict=True)
-        )
-        return x0, y0, x1, y1
+    def pixels(self, metres: Any) -> Any:
+        """Convert points [..., (x, y)]."""
+        moved = (np.asarray(metres) - (self.left, self.top)) / self.metres
+        return moved.round(_WRITTEN_DIGITS) + 0.0
 
 
 def _frame_around(boxes: Sequence[Box]) -> _Frame:
@@ -104,7 +97,6 @@ def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
     ``DiagramError``."""
     if FRAME not in data:
         return list(boxes)
-    # scale and origin of the pixels
     given = data[FRAME]
     keys = ("metres_per_pixel", "left", "top")
     if not isinstance(given, Mapping) or any(key not in given for key in keys):
@@ -140,8 +132,9 @@ def houseganpp_of(plan: FloorPlan) -> str:
     kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
     codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
     # walls around them
-    floors = [_to_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
-    openings = [_to_pixels(shapely.box(*box), frame) for box in doors]
+    shapes = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
+    floors = [shapely.transform(shape, frame.pixels) for shape in shapes]
+    openings = [shapely.transform(shapely.box(*box), frame.pixels) for box in doors]
     walls: list[tuple[Box, int, int | None]] = []  # a side, its node, and the room behind it
     for k, floor in enumerate(floors):
         for side, behind in _sides(floor):
@@ -157,7 +150,7 @@ def houseganpp_of(plan: FloorPlan) -> str:
     # nodes, edges, and the frame if it is not the usual one
     data: dict[str, Any] = {
         "room_type": codes,
-        "boxes": [list(frame.pixels(box)) for box in boxes],
+        "boxes": frame.pixels(np.reshape(boxes, (-1, 2, 2))).reshape(-1, 4).tolist(),
         "edges": [
             [*side, codes[node], 0 if behind is None else codes[behind]]
             for side, node, behind in walls
@@ -167,16 +160,6 @@ def houseganpp_of(plan: FloorPlan) -> str:
     if frame != _Frame():
         data[FRAME] = {"metres_per_pixel": frame.metres, "left": frame.left, "top": frame.top}
     return json.dumps(data) + "\n"
-
-
-def _to_pixels(shape: shapely.Geometry, frame: _Frame) -> shapely.Geometry:
-    """Shape in pixels of a frame."""
-
-    def pixels(corners: Any) -> Any:
-        moved = (corners - (frame.left, frame.top)) / frame.metres
-        return moved.round(_WRITTEN_DIGITS) + 0.0
-
-    return shapely.transform(shape, pixels)
 
 
 def _sides(shape: shapely.Geometry) -> Iterator[tuple[Box, shapely.Geometry]]:
@@ -219,9 +202,6 @@ def _rooms_of_sides(
     return tuple(found)
 
 
-OPEN = "room whose walls close no outline inside its box"
-"""Note on rooms whose floor is taken to be their box."""
-
 _FAR = 1e9  # largest coordinate of a wall's end, pixels
 _DIGITS = 6  # decimals of a metre and of a pixel
 
@@ -257,7 +237,7 @@ class Outlines:
         boxes = boxes_in_metres([self.boxes[k] for k in rooms], "pixels")
         # floors that boxes do not imply
         plan = FloorPlan(BubbleDiagram(tuple(rooms.values()), (), boxes))
-        kept = drawn_floors(drawn, plan.boxes, left_of_boxes(plan))
+        kept = drawn_floors(drawn, plan)
         notes = [
             note
             for k, floor in enumerate(kept)
@@ -292,7 +272,10 @@ def read_outlines(
     shapes = [_enclosed_polygon(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
     notes = tuple(
-        Note(OPEN, f"room_type[{k}], of {len(walls[k])} edges")
+        Note(
+            "room whose walls close no outline inside its box",
+            f"room_type[{k}], of {len(walls[k])} edges",
+        )
         for k, door in enumerate(is_door)
         if walls[k] and shapes[k] is None and not door
     )

@@ -6,7 +6,7 @@ import json
 import math
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.fields import DiagramError
@@ -14,15 +14,10 @@ from floor_plans.drawings.drawn_parts import SPECK, DrawingStyle, names_of_rooms
 from floor_plans.drawings.drawn_plan import flip_point, flip_y
 from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import Door, FloorPlan, Point
+from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import kinds_of
 from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
-
-if TYPE_CHECKING:
-    from shapely import Polygon
-    from shapely.geometry.base import BaseGeometry
-
-    from floor_plans.plans.floor_plan import Door, Point
 
 DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0  # heights in metres
 _LEAF, _GLASS = 0.05, 0.06  # thickness of a door's leaf and of a window in its frame, metres
@@ -34,7 +29,7 @@ class _Bound(NamedTuple):
     """Element that bounds spaces: its shape on the storey, and heights of foot and body."""
 
     element: Any
-    shape: BaseGeometry
+    shape: shapely.Geometry
     foot: float
     height: float
     is_outer: bool | None
@@ -67,13 +62,11 @@ class _Building:
     """Building of one storey, in ``model``."""
 
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
-        from shapely import LineString, get_parts
-
         text = json.dumps(plan.to_json(), sort_keys=True)
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
         self.model = model = IfcModel(text, plan.north)
         self.elements: list[Any] = []
-        self.slabs: list[tuple[Any, BaseGeometry, float]] = []
+        self.slabs: list[tuple[Any, shapely.Geometry, float]] = []
         self.storey = self._storey(str(plan.diagram.metadata.get("name") or "Floor plan"))
         # spaces, slabs and walls
         spaces = [self._space(k) for k in range(plan.diagram.num_rooms)]
@@ -96,7 +89,7 @@ class _Building:
             made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
             model.properties(made, "Pset_WindowCommon", {"IsExternal": True})
         # railings of balconies
-        for k, part in enumerate(get_parts(flip_y(self.shapes.railings))):
+        for k, part in enumerate(shapely.get_parts(flip_y(self.shapes.railings))):
             made = self._element(
                 "IfcRailing",
                 f"railing {k + 1}",
@@ -112,7 +105,7 @@ class _Building:
             name, place = f"opening {k + 1}", model.place(Frame(), self.storey.ObjectPlacement)
             made = model.add("IfcVirtualElement", name, Name=name, ObjectPlacement=place)
             self.elements.append(made)
-            line = flip_y(LineString([door.start, door.end]))
+            line = flip_y(shapely.LineString([door.start, door.end]))
             self.bounds.append(_Bound(made, line, 0.0, style.storey, False))
         model.add(
             "IfcRelContainedInSpatialStructure",
@@ -125,13 +118,11 @@ class _Building:
 
     def _slabs(self) -> None:
         """Add the slab below all floors and walls, and the one above the rooms."""
-        from shapely import get_parts, union_all
-
         shapes = self.shapes
-        house = union_all([shapes.house, shapes.solid])
-        whole = union_all([house, *shapes.floors, shapes.railings])
+        house = shapely.union_all([shapes.house, shapes.solid])
+        whole = shapely.union_all([house, *shapes.floors, shapes.railings])
         for kind, area, z in (("FLOOR", whole, -_SLAB), ("ROOF", house, self.style.storey)):
-            parts = list(get_parts(flip_y(area)))
+            parts = list(shapely.get_parts(flip_y(area)))
             made = self._element(
                 "IfcSlab", kind.lower(), Frame(z=z), parts, _SLAB, PredefinedType=kind
             )
@@ -139,10 +130,8 @@ class _Building:
             self.slabs.append((made, flip_y(area), max(z, 0.0)))
             self.elements.append(made)
 
-    def _wall_pieces(self) -> list[Polygon]:
+    def _wall_pieces(self) -> list[shapely.Polygon]:
         """Straight pieces of wall, such that every opening lies in one of them."""
-        from shapely import get_parts, union_all
-
         shapes, solid = self.shapes, flip_y(self.shapes.solid)
         doors = [swing.door for swing in shapes.swings] + shapes.sliding
         spaces = [*map(door_space, doors), *map(window_space, shapes.windows)]
@@ -156,10 +145,10 @@ class _Building:
         ]:
             waiting = [space for space in waiting if space not in crossing]
             own += [solid.intersection(space) for space in crossing]
-            pieces = wall_pieces(solid.difference(union_all(own)))
-        return pieces + [part for part in get_parts(own) if part.area > SPECK]
+            pieces = wall_pieces(solid.difference(shapely.union_all(own)))
+        return pieces + [part for part in shapely.get_parts(own) if part.area > SPECK]
 
-    def _wall(self, name: str, piece: Polygon) -> None:
+    def _wall(self, name: str, piece: shapely.Polygon) -> None:
         """Add a piece of wall, whose x-axis is along it."""
         x0, y0, x1, y1 = piece.bounds
         is_level = x1 - x0 >= y1 - y0
@@ -173,10 +162,8 @@ class _Building:
         self.elements.append(wall)
         self.bounds.append(_Bound(wall, piece, 0.0, height, is_outer))
 
-    def _boundaries(self, space: Any, parts: list[Polygon]) -> None:
+    def _boundaries(self, space: Any, parts: list[shapely.Polygon]) -> None:
         """Add the boundaries of a space: slabs, walls, doors, windows and railings."""
-        from shapely import get_parts
-
         for k, part in enumerate(parts):
             for slab, area, z in self.slabs:
                 if area.intersection(part).area > SPECK:
@@ -184,7 +171,8 @@ class _Building:
             for each in self.bounds:
                 # lines of the floor's border at the element
                 near = part.boundary.intersection(each.shape.buffer(SPECK)).simplify(SPECK)
-                lines = [line for piece in get_parts(near) for line in pairwise(piece.coords)]
+                pieces = shapely.get_parts(near)
+                lines = [line for piece in pieces for line in pairwise(piece.coords)]
                 for n, ends in enumerate(lines):
                     if math.dist(*ends) > _SHORTEST:
                         face = self.model.upright_face(*ends, each.foot, each.height)
@@ -234,7 +222,13 @@ class _Building:
         )
 
     def _element(
-        self, kind: str, name: str, frame: Frame, bodies: list[Polygon], height: float, **more: Any
+        self,
+        kind: str,
+        name: str,
+        frame: Frame,
+        bodies: list[shapely.Polygon],
+        height: float,
+        **more: Any,
     ) -> Any:
         """Add an element with a body. ``within``: its parent placement, by default the storey's."""
         within = more.pop("within", self.storey.ObjectPlacement)
@@ -246,10 +240,8 @@ class _Building:
             Representation=self.model.body(frame, bodies, height),
         )
 
-    def _space(self, room: int) -> tuple[Any, list[Polygon]] | None:
+    def _space(self, room: int) -> tuple[Any, list[shapely.Polygon]] | None:
         """Add the space of a room, and return it with its floor; None if walls leave none."""
-        import shapely
-
         gross, shapes = self.shapes.floors[room], self.shapes
         # net floor: without walls and railings
         net = flip_y(gross.difference(shapely.union_all([shapes.solid, shapes.railings])))
@@ -306,16 +298,14 @@ class _Building:
         kind: str,
         name: str,
         ends: tuple[Point, Point],
-        space: Polygon,
+        space: shapely.Polygon,
         heights: tuple[float, float],
         *,
         is_outer: bool,
     ) -> Any:
         """Add a door or window between its ``ends``, in the opening that it fills. ``heights``:
         height of its foot above the floor, and from foot to head."""
-        from shapely import LineString
-
-        line, (foot, height) = LineString(ends), heights
+        line, (foot, height) = shapely.LineString(ends), heights
         frame = Frame.along(*ends, foot)
         # an opening in each wall that the space crosses, the one with the largest cut first
         cuts = [(piece.intersection(space), wall) for wall, piece in self.walls]

@@ -6,18 +6,18 @@ import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from shapely import Polygon
-
-    from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.libraries import shapely
 
 _NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
 """Namespace of the ids of files; any constant would do."""
 
 _NO_TIME = "1970-01-01T00:00:00"
 """Time of creation in the header, fixed so that the same plan yields the same file."""
+
+_Vector = Sequence[float]
 
 _PRECISION = 1e-6  # precision of coordinates, metres
 
@@ -105,7 +105,7 @@ class IfcModel:
         self._frames[placement.id()] = frame
         return placement
 
-    def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
+    def body(self, frame: Frame, polygons: Iterable[shapely.Polygon], height: float) -> Any:
         """Add solids over polygons of the storey, ``height`` high, for an entity placed in
         ``frame``."""
         solids = []
@@ -116,16 +116,14 @@ class IfcModel:
             solids.append(self.new("IfcExtrudedAreaSolid", profile, None, self._up, height))
         return self._shape(self._body, "SweptSolid", solids)
 
-    def footprint(self, polygon: Polygon) -> Any:
+    def footprint(self, polygon: shapely.Polygon) -> Any:
         """Add the border of a polygon of the storey as a curve on the ground."""
         context = self._subcontext("FootPrint", "PLAN_VIEW")
         return self._shape(context, "Curve2D", self._rings(Frame(), polygon))
 
-    def _rings(self, frame: Frame, polygon: Polygon) -> list[Any]:
+    def _rings(self, frame: Frame, polygon: shapely.Polygon) -> list[Any]:
         """Add the border of a polygon and its holes as closed curves in ``frame``."""
-        from shapely.geometry.polygon import orient
-
-        polygon, curves = orient(polygon), []
+        polygon, curves = shapely.geometry.polygon.orient(polygon), []
         for ring in (polygon.exterior, *polygon.interiors):
             points = frame.local(ring.coords)[:-1]
             corners = [self.new("IfcCartesianPoint", point) for point in points]
@@ -136,28 +134,25 @@ class IfcModel:
         shape = self.new("IfcShapeRepresentation", context, context.ContextIdentifier, kind, items)
         return self.new("IfcProductDefinitionShape", Representations=[shape])
 
-    def face(self, polygon: Polygon, z: float) -> Any:
+    def face(self, polygon: shapely.Polygon, z: float) -> Any:
         """Add a level surface over a polygon of the storey, as that of two touching entities."""
         return self._surface((0.0, 0.0, z), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), polygon)
 
     def upright_face(self, start: Point, end: Point, foot: float, height: float) -> Any:
         """Add the surface above a line of the storey from its ``foot``, ``height`` high."""
-        from shapely import box
-
         along = Frame.along(start, end).axis
         sides = (along.real, along.imag, 0.0), (along.imag, -along.real, 0.0)
-        return self._surface((*start, foot), *sides, box(0, 0, math.dist(start, end), height))
+        face = shapely.box(0, 0, math.dist(start, end), height)
+        return self._surface((*start, foot), *sides, face)
 
-    def _surface(
-        self, at: Sequence[float], x: Sequence[float], normal: Sequence[float], polygon: Polygon
-    ) -> Any:
+    def _surface(self, at: _Vector, x: _Vector, normal: _Vector, polygon: shapely.Polygon) -> Any:
         """Add the surface over a polygon of the plane at ``at`` with this x-axis and normal."""
         plane = self.new("IfcPlane", self._axes(at, x, normal))
         outer, *holes = self._rings(Frame(), polygon)
         surface = self.new("IfcCurveBoundedPlane", plane, outer, holes)
         return self.new("IfcConnectionSurfaceGeometry", surface)
 
-    def _axes(self, at: Sequence[float], x: Sequence[float], z: Sequence[float]) -> Any:
+    def _axes(self, at: _Vector, x: _Vector, z: _Vector) -> Any:
         """Add a coordinate system at a point, with the directions of its x-axis and z-axis."""
         point = self.new("IfcCartesianPoint", tuple(at))
         x_axis, z_axis = (self.new("IfcDirection", tuple(way)) for way in (x, z))

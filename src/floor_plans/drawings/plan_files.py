@@ -286,7 +286,6 @@ def plan_records(
     """Records of a file or folder of plans; a file without a plan gives one with its error.
     ``threshold``: largest gap between related boxes, in their ``unit``. Raises ``ValueError`` for a
     folder without a readable file."""
-    # the files of a folder, in order
     if path.is_dir():
         files = _readable_files(path)
         if not files:

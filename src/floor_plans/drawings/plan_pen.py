@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,11 +32,9 @@ from floor_plans.drawings.drawn_parts import (
     translated_word,
 )
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import Point as Corner
 from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent_of_plan, hatching
-
-if TYPE_CHECKING:
-    from floor_plans.plans.floor_plan import Point as Corner
 
 LEAST_POINTS, LARGEST = 5.5, 11.0  # smallest and largest size of the letters of a name, points
 _LETTER, _SMALLEST_LARGE = 0.34, 7.5
@@ -61,11 +59,6 @@ class Label:
     x: float
     y: float
     angle: int = 0
-
-    @property
-    def states_area(self) -> bool:
-        """True if the label includes the area."""
-        return self.lines[-1].endswith(_SQUARE_METRES)
 
     @property
     def sizes(self) -> tuple[float, ...]:
@@ -95,12 +88,10 @@ def label_of(
     ``number``. ``per_metre``: points per metre."""
     name = labels_of_rooms(plan, language)[room]
     largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
-    # the largest part of the free floor
     parts = get_parts(free)
     floor = max(parts, key=lambda part: part.area) if len(parts) else None
     if floor is not None and floor.area > 0:
         grid = _Grid(floor)
-        # the first form that fits
         for lines, points, angle in _label_forms(name, area, largest, str(number)):
             width, height = (length / per_metre for length in block_size(lines, points))
             sides = (height, width) if angle else (width, height)
@@ -285,7 +276,7 @@ class PlanPen:
                 number=number,
             )
             # the caption states what the label does not
-            if not label.states_area:
+            if not label.lines[-1].endswith(_SQUARE_METRES):
                 is_number = label.lines[0] == str(number)
                 number += is_number
                 name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]

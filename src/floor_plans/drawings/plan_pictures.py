@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discrete_diffusion.runtime import install_command
 
@@ -39,15 +39,12 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     text_width,
 )
 from floor_plans.diagrams.pictures.placement import place_all
-from floor_plans.drawings.drawn_parts import names_of_rooms, translated_word
+from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms, translated_word
 from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
+from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.walls import OUTER_WALL, clear_areas
+from floor_plans.solver.realised import Scores
 from floor_plans.solver.shapes import extent_of_plan
-
-if TYPE_CHECKING:
-    from floor_plans.drawings.drawn_parts import DrawingStyle
-    from floor_plans.plans.floor_plan import FloorPlan
-    from floor_plans.solver.realised import Scores
 
 SCALES = (50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000, 2500, 5000)
 """Metres of a plan per metre of paper, as on an architect's rule."""

@@ -17,22 +17,19 @@ import numpy as np
 
 from floor_plans.diagrams.files.fields import DiagramError, plain, required_list, room_code
 from floor_plans.diagrams.files.records import Note, Plan
-from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, embedded_json
 from floor_plans.drawings.drawn_plan import (
     Drawing,
-    check_boundary,
     check_installed,
     drawn_floor,
     flip_y,
     largest_boundary,
-    rooms_of_labels,
+    named_rooms,
     scale_to_metres,
 )
 from floor_plans.plans.floor_plan import FloorPlan, rooms_from_json, rooms_to_json
 from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import ADDED, added_rooms
-
-PART = "plan of a part of a drawing"  # note on a plan that shares its drawing with other plans
 
 _LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
 _OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")
@@ -55,7 +52,7 @@ class Part(NamedTuple):
             return plan
         metadata = {**self.values, **plan.diagram.metadata}
         said = " and ".join(f'"{key}" {value!r}' for key, value in self.values.items())
-        note = Note(PART, f"its rooms have {said}")
+        note = Note("plan of a part of a drawing", f"its rooms have {said}")
         diagram = replace(plan.diagram, metadata=metadata)
         return plan._replace(diagram=diagram, notes=(note, *plan.notes))
 
@@ -160,9 +157,6 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
         )
 
 
-OTHERS = "features that are neither room nor door"
-
-
 def geojson_of(plan: FloorPlan) -> str:
     """Write a plan as GeoJSON.
 
@@ -172,7 +166,6 @@ def geojson_of(plan: FloorPlan) -> str:
     """
     outline = "outline" if plan.boundary is None else "boundary"
     added = added_rooms(plan.diagram)
-    # the outline, rooms and doors
     features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
         about = {"kind": "room", "room_type": name, "area": round(area, 2)}
@@ -181,7 +174,6 @@ def geojson_of(plan: FloorPlan) -> str:
     for door in plan.doors:
         about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
         features.append(_feature(shapely.LineString([door.start, door.end]), about))
-    # with the plan's own JSON
     collection = {
         "type": "FeatureCollection",
         "unit": "metres",
@@ -235,20 +227,24 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             doors.append(DrawnDoor(line, ends))
         elif kind == "boundary":
             shape = _shape_of_feature(feature, where, "Polygon")
-            boundaries.append(check_boundary(shape, f"{where}.geometry"))
+            if num := len(shape.interiors):
+                holes = "a hole" if num == 1 else f"{num} holes"
+                reason = f"a boundary with {holes}: expected its outer ring alone"
+                raise DiagramError(f"{where}.geometry", reason)
+            boundaries.append(shape)
         elif kind != "outline":
             num_others += 1
     if not labels:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
     # the drawing of these parts
     boundary, left_out = largest_boundary(boundaries)
-    left_out += (OTHERS,) * num_others
+    left_out += ("features that are neither room nor door",) * num_others
     # doors refer to rooms by their ids, or by their places if not all have different ones
     numbers = [each for each in ids if type(each) is int]
     if len(set(numbers)) < len(ids):
         numbers = [*range(len(ids))]
-    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, numbers)
-    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(EMBEDDED), left_out)
+    rooms = named_rooms(labels, floors, places, numbers)
+    found = Drawing(rooms, tuple(doors), boundary, data.get(EMBEDDED), left_out)
     return scale_to_metres(found, data)
 
 

@@ -113,14 +113,12 @@ class Reading:
             if not self.options.skip_invalid:
                 raise ValueError(self.problems[0].sentence()) from error
             return
-        # count omissions, and skip duplicates
         self.left_out.update(plan.left_out)
         if table is not None:
             self.tables.setdefault(table, {})[record.path] = None
         if plan.duplicate:
             self.num_duplicates += 1
             return
-        # the diagram, its place and notes
         self.diagrams.append(plan.diagram)
         self.places.append(record.place)
         notes = (*plan.notes, *notes_of_boxes(plan.diagram))
@@ -168,8 +166,6 @@ class Reading:
 
 
 logger = logging.getLogger(__name__)
-
-OTHER_FILES = "other files"
 
 _LABELS = ("given", "name", "id")
 """Keys that name a partial diagram, copied to its completions without a warning."""
@@ -249,7 +245,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
         logger.warning("%s", remark.sentence())
     reading.leave_out_foreign()
     if path.is_dir() and (num_others := count_other_files(path)):
-        reading.left_out[OTHER_FILES] = num_others
+        reading.left_out["other files"] = num_others
     # lines or records, or plans if they are mixed
     units = {record.where.split(" ")[0] for record in records}
     unit = f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config import counted, unknown_name
+from discrete_diffusion.config import Later, counted, unknown_name
 from discrete_diffusion.runtime import (
     atomic_folder,
     atomic_write,
@@ -34,6 +34,8 @@ from floor_plans.rules.finding import added_rooms, check_extents
 from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants
 from floor_plans.solver.spec import area_bounds
 
+plan_pictures: Any = Later("floor_plans.drawings.plan_pictures")  # imports matplotlib
+
 DEFAULT = DrawingStyle()
 
 
@@ -47,18 +49,11 @@ class PlanFormat:
     is_read: bool = True
 
 
-def sheet_module() -> Any:
-    """Import the module that plots sheets, and with it matplotlib."""
-    from floor_plans.drawings import plan_pictures
-
-    return plan_pictures
-
-
 FORMATS = {
     "dxf": PlanFormat(".dxf", dxf_of),
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
-    "pdf": PlanFormat(".pdf", lambda *plan: sheet_module().pdf_sheet(*plan), is_read=False),
-    "svg": PlanFormat(".svg", lambda *plan: sheet_module().svg_sheet(*plan), is_read=False),
+    "pdf": PlanFormat(".pdf", lambda *plan: plan_pictures.pdf_sheet(*plan), is_read=False),
+    "svg": PlanFormat(".svg", lambda *plan: plan_pictures.svg_sheet(*plan), is_read=False),
     "geojson": PlanFormat(".geojson", lambda plan, _: geojson_of(plan)),
     "houseganpp": PlanFormat(".houseganpp.json", lambda plan, _: houseganpp_of(plan)),
     "rlvr": PlanFormat(".rlvr.json", lambda plan, _: rlvr_of(plan)),
@@ -74,7 +69,6 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
         raise ValueError(f"format={format}: {unknown_name('format of plans', format, FORMATS)}")
     check_installed()
     check_extents(plan)
-    # text or bytes, written whole
     content = FORMATS[format].content_of(plan, style)
     if isinstance(content, str):
         write_text(Path(path), content)
@@ -163,7 +157,7 @@ class PlanFiles:
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
             if shown:
                 of_shown = [scored for scored in scores if scored]
-                sheet_module().plot_realised(shown, of_shown, self.folder / self.picture)
+                plan_pictures.plot_realised(shown, of_shown, self.folder / self.picture)
             # a folder for each format, and files by number of diagram: dxf/7.dxf, dxf/7-2.dxf
             for name in self.formats:
                 say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
@@ -177,7 +171,6 @@ class PlanFiles:
 
 def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
     """JSON lines of a job's plans, or of its diagram with the reason that it has none."""
-    # the diagram and the reason
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
         objects[0].pop(SCORES, None)  # of an earlier plan

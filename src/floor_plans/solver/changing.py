@@ -42,7 +42,6 @@ class Change:
     moved: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # rooms exist
         num, moved = self.plan.diagram.num_rooms, [room for room, _ in self.moved]
         named = [*(("locked", room) for room in self.locked), *(("moved", room) for room in moved)]
         for key, room in named:
@@ -50,7 +49,6 @@ class Change:
                 raise ValueError(
                     f"{key}: room {room}, but the earlier plan has rooms 0 to {num - 1}"
                 )
-        # locks contradict neither areas nor moves
         for room, lock in self.locked.items():
             if lock not in LOCKS:
                 raise ValueError(f"locked: room {room}: {lock!r}, expected {' or '.join(LOCKS)}")
@@ -58,7 +56,6 @@ class Change:
                 raise ValueError(f"areas: room {room} is locked; unlock it or leave its area out")
             if lock == PLACE and room in moved:
                 raise ValueError(f"moved: the place of room {room} is locked; unlock it")
-        # moves name a side and a place
         for (room, side), to in self.moved.items():
             if side not in SIDES:
                 raise ValueError(f"moved: room {room}: {side!r}, expected {', '.join(SIDES)}")

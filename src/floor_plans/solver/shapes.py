@@ -184,12 +184,8 @@ def _direction_of_door(door: Door) -> Point:
 
 def _panes_of_door(door: Door) -> list[list[Point]]:
     """Two panes of a sliding door, which overlap."""
-    (x0, y0), (ux, uy), length = (
-        door.start,
-        _direction_of_door(door),
-        math.dist(door.start, door.end),
-    )
-    found = []
+    (x0, y0), (ux, uy) = door.start, _direction_of_door(door)
+    length, found = math.dist(door.start, door.end), []
     # corners along the door and across it
     for first, last, across in (
         (0, length / 2 + _PANE, _PANE),

@@ -71,19 +71,11 @@ Shown = tuple[tuple[float, ...], dict[str, Any]]  # sort key of a floor plan, an
 
 @dataclass(frozen=True)
 class PlanOrder:
-    """Order of plans: ``num`` plans of one ``job``, or the best ``num`` of sampled diagrams.
+    """Order of plans as the ``body`` states it: plans of one ``job``, or of sampled diagrams."""
 
-    ``candidates``: number of diagrams to sample; ``brief``, ``num_rooms``: requirements on these.
-    ``livable``: keep only plans that break none of the request's rules.
-    """
-
+    body: bodies.PlanBody
     request: PlanRequest
-    num: int = 3
-    candidates: int | None = None
-    job: Job | None = None
-    brief: Mapping[str, Any] | None = None
-    num_rooms: int | None = None
-    livable: bool = False
+    job: Job | None
 
 
 @dataclass(frozen=True)
@@ -94,22 +86,8 @@ class FoundPlans:
     reason: str
 
 
-@dataclass(frozen=True)
-class BriefAsk:
-    """Request for diagrams, or completions of ``given``, that meet a brief. ``model``: as
-    ``pickled_model`` returns it."""
-
-    model: bytes | DiagramModel
-    brief: Mapping[str, Any]
-    num: int
-    seed: int
-    given: PartialDiagram | None
-    positions: bool
-
-
 def read_body(kind: type[B], content: bytes) -> B:
     """Read and validate a body; raise ``ValueError`` with a sentence that names the wrong key."""
-    # JSON first, then the schema
     try:
         data = load_plan_json(content)
     except DiagramError as error:
@@ -121,7 +99,6 @@ def read_body(kind: type[B], content: bytes) -> B:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        # key, index and value of the first error
         first = error.errors(include_url=False)[0]
         names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
         index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
@@ -157,15 +134,11 @@ def read_plan(content: bytes) -> PlanOrder:
         raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
     if body.candidates is not None and body.candidates < body.num:
         raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
-    # the request of plans, with facts of the brief
     asked = _plan_request(body)
     job = _plan_job(body, asked) if is_given else None
     if body.livable and not asked.rules.rules:
         raise ValueError("livable: rules=none requires nothing of a plan; leave one of them out")
-    asked = making.with_brief(asked, body.brief)
-    return PlanOrder(
-        asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.livable
-    )
+    return PlanOrder(body, making.with_brief(asked, body.brief), job)
 
 
 def _plan_request(body: bodies.PlanBody | bodies.RealiseBody) -> PlanRequest:
@@ -334,23 +307,26 @@ def run_sampling(
     return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
 
 
-def brief_answer(ask: BriefAsk) -> dict[str, Any]:
-    """Sample diagrams for a brief, as JSON. Raises ``ValueError`` if the brief is wrong, cannot be
-    met, or is met too rarely."""
-    start, model = time.perf_counter(), _model_of(ask.model)
-    _refuse_impossible(model, ask.brief)
+def brief_answer(
+    ask: tuple[bytes | DiagramModel, bodies.BriefBody, PartialDiagram | None],
+) -> dict[str, Any]:
+    """Sample diagrams for a brief, or completions of a partial diagram, as JSON. Raises
+    ``ValueError`` if the brief is wrong, cannot be met, or is met too rarely."""
+    start, (pickled, body, given) = time.perf_counter(), ask
+    model = _model_of(pickled)
+    _refuse_impossible(model, body.brief)
     # fresh diagrams, or completions without their metadata
     draw: Any = model.algorithm.sample
-    how: dict[str, Any] = {"seed": ask.seed, "brief": ask.brief, "particles": _PARTICLES}
+    how: dict[str, Any] = {"seed": body.seed, "brief": body.brief, "particles": _PARTICLES}
     try:
-        if ask.given is None:
-            found = list(draw(ask.num, **how))
+        if given is None:
+            found = list(draw(body.num, **how))
         else:
-            drawn = draw(given=ask.given, num_completions=ask.num, **how)
+            drawn = draw(given=given, num_completions=body.num, **how)
             found = [replace(diagram, metadata={}) for diagram in drawn]
     except ValueError as error:
         raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
-    diagrams = diagrams_as_json(found, positions=ask.positions)
+    diagrams = diagrams_as_json(found, positions=body.positions)
     return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
 
@@ -359,7 +335,6 @@ def shown_plans_of_job(job: Job) -> FoundPlans:
     found, scores = ranked_variants(realise(job))
     why = found.explanation.sentences(found.names)
     instead = found.explanation.to_json(found.names).get("instead")
-    # each plan with its sort key and its JSON
     plans = []
     for plan, shortfalls, score in zip(found.plans, found.shortfalls, scores, strict=True):
         shown = {
@@ -385,10 +360,11 @@ def best_plans_of_order(
     ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
     order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled order.
     """
+    body = order.body
     # plans of one diagram
     if order.job is not None:
         report(0, 1)
-        job = replace(order.job, variants=order.num)
+        job = replace(order.job, variants=body.num)
         found = workers.run(shown_plans_of_job, job, report.is_cancelled)
         jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
@@ -402,13 +378,13 @@ def best_plans_of_order(
             for number, task in enumerate(as_completed(tasks), start=1):
                 plans = task.result().plans
                 for _, shown in plans:
-                    if not (order.livable and shown["broken"]):
-                        report.add_plan(shown)
+                    if not (body.livable and shown["broken"]):
+                        report.send("found", shown)
                 report(number, len(jobs))
                 every += plans
     # the best of all plans
-    kept = [each for each in every if not (order.livable and each[1]["broken"])]
-    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
+    kept = [each for each in every if not (body.livable and each[1]["broken"])]
+    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: body.num]]
     if not best and not reason:
         reason = making.no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
@@ -419,14 +395,15 @@ def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
     model, order = _model_of(ask[0]), ask[1]
     if not model.words.has_directions:
         raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
-    if order.brief is not None:
-        _refuse_impossible(model, order.brief)
+    body = order.body
+    if body.brief is not None:
+        _refuse_impossible(model, body.brief)
     diagrams = making.candidate_diagrams(
         model.algorithm,
         order.request.seed,
-        num=order.num,
-        candidates=order.candidates,
-        brief=order.brief,
-        num_rooms=order.num_rooms,
+        num=body.num,
+        candidates=body.candidates,
+        brief=body.brief,
+        num_rooms=body.num_rooms,
     )
     return making.possible_jobs(order.request, diagrams)[0]

@@ -197,7 +197,6 @@ def _describe(app: FastAPI) -> None:
 
     def with_models() -> dict[str, Any]:
         if app.openapi_schema is None:
-            # schemas of bodies and events, with their definitions
             schemas = described()["components"]["schemas"]
             for model in (*EVENTS.values(), *(body for _, body in _POSTED.values())):
                 found = model.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -294,11 +293,9 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
     )
     async def brief(request: Request) -> Any:
         body, given = await read_in_process(studio, answering.read_brief, request)
-        ask = answering.BriefAsk(
-            studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
-        )
-        answer = answering.brief_answer
-        work = partial(answering.run_sampling, studio.workers, answer, ask, studio.pickled)
+        model, answer = studio.pickled, answering.brief_answer
+        ask = (model, body, given)
+        work = partial(answering.run_sampling, studio.workers, answer, ask, model)
         if body.job:
             return submit_job(studio, request, lambda report: work(report.is_cancelled))
         return await result_of_errand(studio.briefs, work, studio.brief_seconds)

@@ -13,9 +13,7 @@ from floor_plans.diagrams.vocabulary import INVERSE
 from floor_plans.rules import finding
 from floor_plans.solver.changing import Change
 
-MOST_DRAWN = 16
-
-MOST_PLANS = 6
+MOST_DRAWN, MOST_PLANS = 16, 6
 
 _PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
 

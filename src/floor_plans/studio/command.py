@@ -111,7 +111,6 @@ def _run(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Raise ``ValueError`` for wrong options, before anything is loaded."""
-    # installation and numbers
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")
     if not 0 < options.port < 2**16:
@@ -119,7 +118,6 @@ def _check(options: argparse.Namespace) -> None:
     for name, number in (("threads", options.threads), ("workers", options.workers)):
         if number is not None and number < 1:
             raise ValueError(f"{name}={number}: expected at least 1")
-    # access from other machines needs a token
     token = options.token or ""
     if not token.isprintable() or token != token.strip():
         raise ValueError(

@@ -107,7 +107,6 @@ class OwnPages:
 
     def _wrong_header(self, headers: Headers) -> str:
         """Return a sentence on the wrong header, or empty text if the headers are right."""
-        # one host name, of this machine
         names = headers.getlist("host")
         host = names[0].lower() if names else ""
         if len(names) > 1 or (
@@ -115,7 +114,6 @@ class OwnPages:
         ):
             expected = "one name" if self.hosts is None else " or ".join(self.hosts)
             return f"Host: {reprlib.repr(', '.join(names))}; expected {expected}"
-        # the page has to come from the same host
         for origin in headers.getlist("origin"):
             if origin.lower().partition("://")[2] != host:
                 return (

@@ -182,7 +182,6 @@ class Workers:
                     )
             kind, answer = process.connection.recv()
             begun = time.monotonic()
-        # the result, or the error of the task
         if kind == "done":
             return answer
         raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
@@ -194,7 +193,6 @@ def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
     if hasattr(os, "nice"):
         os.nice(nice)
     while True:
-        # run the task; errors are sent as text
         try:
             function, argument = connection.recv()
         except EOFError:
@@ -265,16 +263,13 @@ class Report:
         if self.is_cancelled():
             raise Cancelled
         self.done, self.total = done, total
-        self._send("progress", {"status": "working", "done": done, "total": total})
+        self.send("progress", {"status": "working", "done": done, "total": total})
 
     def is_cancelled(self) -> bool:
         return self.status == "cancelled"
 
-    def add_plan(self, plan: dict[str, Any]) -> None:
-        """Send an intermediate plan to listeners."""
-        self._send("found", plan)
-
-    def _send(self, name: str, data: dict[str, Any]) -> None:
+    def send(self, name: str, data: dict[str, Any]) -> None:
+        """Send an event to listeners, such as an intermediate plan."""
         if self.ended is None:
             self.events.append((name, data))
 
@@ -338,7 +333,6 @@ class Jobs:
             job = self._jobs.get(name)
             if job is None:
                 return None
-            # place, progress, answer and error, as far as there are any
             found: dict[str, Any] = {"job": name, "status": job.status}
             if job.status == "waiting":
                 found["place"] = self._waiting[job.client].index(name)
@@ -405,7 +399,6 @@ class Jobs:
     def _work(self) -> None:
         """Work on jobs until the studio ends."""
         while (job := self._next()) is not None:
-            # errors of the request are shown, others are logged
             answer, error = None, None
             try:
                 answer = job.work(job)

@@ -164,7 +164,7 @@ class DiagramModel:
         # one generator per row, seeded by its request
         sampler = RowByRow(
             generators=[make_generator(ask.seed, 1, k) for ask in asks for k in range(ask.rows)],
-            on_revealed=_Reporter(self.vocab, asks, arranged).report,
+            on_revealed=_reporter(self.vocab, asks, arranged),
         )
         output = sampler.sample(
             self.algorithm,
@@ -187,37 +187,37 @@ class DiagramModel:
         return answers
 
 
-class _Reporter:
-    """Reports revealed tokens to each request, with the room numbers of that request."""
+def _reporter(
+    vocab: VocabConfig, asks: Sequence[Ask], arranged: Sequence[Arranged]
+) -> Callable[[Tensor, Tensor], None]:
+    """Return a function that reports the new tokens of a step, Int[B, L], at the positions
+    ``revealed`` Bool[B, L], to each request, with the room numbers of that request."""
+    codes, orders = codes_of(vocab), torch.cat([part.orders for part in arranged]).tolist()
 
-    def __init__(self, vocab: VocabConfig, asks: Sequence[Ask], arranged: Sequence[Arranged]):
-        self.vocab, self.codes, self.asks = vocab, codes_of(vocab), asks
-        self.orders = torch.cat([part.orders for part in arranged]).tolist()
-
-    def report(self, revealed: Tensor, tokens: Tensor) -> None:
-        """Report the new tokens of a step, at the positions ``revealed`` Bool[B, L]."""
+    def report(revealed: Tensor, tokens: Tensor) -> None:
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0
-        # split the rows by request
-        for ask in self.asks:
+        for ask in asks:
             rows = slice(start, start + ask.rows)
             start += ask.rows
             if ask.on_revealed is None:
                 continue
             news: list[Revealed] = []
-            parts = (self.orders[rows], revealed[rows], tokens[rows].tolist())
+            parts = (orders[rows], revealed[rows], tokens[rows].tolist())
             for k, (order, new, ids) in enumerate(zip(*parts, strict=True)):
                 for at in new.nonzero().flatten().tolist():
                     # a room, or a pair read from its smaller room
-                    if at < self.vocab.n_max:
-                        room = ROOM_TYPES[self.codes.rooms[ids[at]]]
+                    if at < vocab.n_max:
+                        room = ROOM_TYPES[codes.rooms[ids[at]]]
                         news.append({"completion": k, "room": order[at], "type": room})
                         continue
-                    i, j = (order[slot] for slot in self.vocab.endpoints[at - self.vocab.n_max])
-                    code = self.codes.relations[ids[at] - self.vocab.edge_offset]
+                    i, j = (order[slot] for slot in vocab.endpoints[at - vocab.n_max])
+                    code = codes.relations[ids[at] - vocab.edge_offset]
                     if i > j:
                         i, j, code = j, i, INVERSE[code]
                     news.append({"completion": k, "pair": [i, j], "relation": RELATIONS[code]})
             ask.on_revealed(news)
+
+    return report
 
 
 class TooBusy(Exception):
@@ -291,7 +291,6 @@ def _report_once(ask: Ask) -> Ask:
     known: dict[object, object] = {}
 
     def report_news(step: list[Revealed]) -> None:
-        # keep tokens that are new or changed
         news = []
         for each in step:
             place = each["completion"], each.get("room"), tuple(each.get("pair", ()))

@@ -67,13 +67,11 @@ class Studio:
         **limits: int,
     ) -> None:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
-        # the network
         self.batcher = Batcher(model, **limits)
         # bodies, checks and files: a process and a queue each
         self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands("reading")
         self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
-        # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
         self.pickled = answering.pickled_model(model)
         self.workers = Workers(workers, seconds=_PLAN_SECONDS)
@@ -181,7 +179,6 @@ async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: b
             "seconds": round(time.perf_counter() - start, 3),
         }
 
-    # one answer
     if not stream:
         return await finished(studio.batcher.submit(ask))
     # a stream: the network's thread puts each step into a queue of this loop
