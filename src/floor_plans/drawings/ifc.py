@@ -24,6 +24,8 @@ _LEAF, _GLASS = 0.05, 0.06  # thickness of a door's leaf and of a window in its 
 _SLAB = 0.2  # thickness of the slabs below and above the storey, metres
 _SHORTEST = 0.02  # least length of a line that is the border of a space, metres
 
+_Polygons = list["shapely.Polygon"]
+
 
 class _Bound(NamedTuple):
     """Element that bounds spaces: its shape on the storey, and heights of foot and body."""
@@ -130,7 +132,7 @@ class _Building:
             self.slabs.append((made, flip_y(area), max(z, 0.0)))
             self.elements.append(made)
 
-    def _wall_pieces(self) -> list[shapely.Polygon]:
+    def _wall_pieces(self) -> _Polygons:
         """Straight pieces of wall, such that every opening lies in one of them."""
         shapes, solid = self.shapes, flip_y(self.shapes.solid)
         doors = [swing.door for swing in shapes.swings] + shapes.sliding
@@ -162,7 +164,7 @@ class _Building:
         self.elements.append(wall)
         self.bounds.append(_Bound(wall, piece, 0.0, height, is_outer))
 
-    def _boundaries(self, space: Any, parts: list[shapely.Polygon]) -> None:
+    def _boundaries(self, space: Any, parts: _Polygons) -> None:
         """Add the boundaries of a space: slabs, walls, doors, windows and railings."""
         for k, part in enumerate(parts):
             for slab, area, z in self.slabs:
@@ -222,13 +224,7 @@ class _Building:
         )
 
     def _element(
-        self,
-        kind: str,
-        name: str,
-        frame: Frame,
-        bodies: list[shapely.Polygon],
-        height: float,
-        **more: Any,
+        self, kind: str, name: str, frame: Frame, bodies: _Polygons, height: float, **more: Any
     ) -> Any:
         """Add an element with a body. ``within``: its parent placement, by default the storey's."""
         within = more.pop("within", self.storey.ObjectPlacement)
@@ -240,7 +236,7 @@ class _Building:
             Representation=self.model.body(frame, bodies, height),
         )
 
-    def _space(self, room: int) -> tuple[Any, list[shapely.Polygon]] | None:
+    def _space(self, room: int) -> tuple[Any, _Polygons] | None:
         """Add the space of a room, and return it with its floor; None if walls leave none."""
         gross, shapes = self.shapes.floors[room], self.shapes
         # net floor: without walls and railings

@@ -163,6 +163,7 @@ class _Grid:
 WALL = TEXT
 FRONT_DOOR = BROKEN_LINE
 SMALL = 6.5  # size of figures and captions, points
+_FRAMED: dict[str, Any] = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5}
 _LIGHT = 0.6  # share of a bubble's colour in the colour of a floor
 _CORNER, _ARROW = 0.3, 0.12
 """Inches from the corner of a card to the middle of the north arrow, and half its length."""
@@ -212,22 +213,18 @@ class PlanPen:
         for room, (floor, code) in enumerate(zip(shapes.floors, rooms, strict=True)):
             colour = tint(room_style(code).colour, _LIGHT)
             self._fill(floor, f"room-{room}", facecolor=colour, zorder=2.5)
-        self._fill(
-            shapes.railings, "railing", facecolor="white", edgecolor=WALL, linewidth=0.5, zorder=3
-        )
+        self._fill(shapes.railings, "railing", **_FRAMED, zorder=3)
         self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
         # a window: a break in the wall, a line along either face, and the glass in the middle
         for k, (opening, window) in enumerate(zip(shapes.glazed, shapes.windows, strict=True)):
-            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
-            self._fill(opening, f"window-{k}", **look)
+            self._fill(opening, f"window-{k}", **_FRAMED, zorder=4.5)
             self._lines([(window.start, window.end)], 0.5)
         # leaves, arcs and panes of doors, and the arrows of front doors
         for swing in shapes.swings:
             self._lines([swing.leaf], 1.1, capstyle="projecting")
             self._lines([swing.arc], 0.4, colors=MUTED_TEXT)
         for k, pane in enumerate(shapes.panes):
-            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 5}
-            self._fill(Polygon(pane), f"pane-{k}", **look)
+            self._fill(Polygon(pane), f"pane-{k}", **_FRAMED, zorder=5)
         for arrow in shapes.arrows:
             self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
         self._plot_labels()

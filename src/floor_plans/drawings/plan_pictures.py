@@ -257,13 +257,8 @@ def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: s
     x, y = _EDGE + 4, paper.height - _EDGE - _BLOCK + 7
     name = str(plan.diagram.metadata.get("name") or translated_word("Floor plan", language))
     _plot_text(axes, x, y, name, _fitting_size(name, 11.0, _COLUMN - 6), weight="bold")
-    _plot_text(
-        axes,
-        x,
-        y + 1.6 * _LINE,
-        f"{translated_word('Scale', language)} 1 : {paper.scale}   {paper.name}",
-        9,
-    )
+    scale = f"{translated_word('Scale', language)} 1 : {paper.scale}   {paper.name}"
+    _plot_text(axes, x, y + 1.6 * _LINE, scale, 9)
     # a bar of whole metres, about 20 mm long
     metres = max(1, round(20 * paper.scale / 1000))
     ends = [(x + k * metres * 1000 / paper.scale, y + 2.6 * _LINE) for k in (0, 1)]

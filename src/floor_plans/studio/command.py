@@ -15,12 +15,6 @@ from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
 from floor_plans.studio import LOCAL
 
-
-def page_url(host: str, port: int) -> str:
-    """Return the URL of the page, such as ``http://127.0.0.1:8765/``."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10  # seconds in which requests have to end when the studio is stopped
 
@@ -86,7 +80,8 @@ def _run(options: argparse.Namespace) -> None:
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    address = page_url(options.host, options.port)
+    host = f"[{options.host}]" if ":" in options.host else options.host  # IPv6
+    address = f"http://{host}:{options.port}/"
     print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
     if options.open == "true":
         threading.Timer(1.0, webbrowser.open, [address]).start()

@@ -190,10 +190,7 @@ async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: b
             loop.call_soon_threadsafe(steps.put_nowait, step)
 
     future = studio.batcher.submit(replace(ask, on_revealed=report))  # a full queue is refused here
-    return _streamed(_steps(steps, asyncio.ensure_future(finished(future))))
-
-
-def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
+    events = _steps(steps, asyncio.ensure_future(finished(future)))
     return StreamingResponse(events, media_type="text/event-stream")
 
 
@@ -236,7 +233,8 @@ def submit_job(
 def job_events(studio: Studio, job: str, request: Request) -> StreamingResponse:
     """Answer with the events of a job, after the last event that the client has received."""
     last = request.headers.get("last-event-id", "")
-    return _streamed(_polled(studio, job, int(last) + 1 if last.isdecimal() else 0))
+    events = _polled(studio, job, int(last) + 1 if last.isdecimal() else 0)
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _polled(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
