@@ -3,6 +3,7 @@ columns of tables that show them."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from einops import rearrange
 from scipy.stats import linregress
 from torch.nn.functional import conv2d
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 MIB = 2**20
 _PRODUCTS, _SIZE, _PROBE = 20, 1024, 256
@@ -102,18 +103,34 @@ def rates(spent: Sequence[Spent], baseline: Sequence[Spent]) -> dict[str, Any]:
     return out
 
 
+linear_of_onednn = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+"""None where PyTorch has no oneDNN."""
+_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+_UNCOUNTED: dict[Any, Callable[..., int]] = {
+    getattr(torch.ops.aten, _ATTENTION): lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    getattr(torch.ops.aten, f"{_ATTENTION}_backward"): (
+        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)
+    ),
+}
+if linear_of_onednn is not None:
+    _UNCOUNTED[linear_of_onednn] = lambda x, weight, *_, **__: 2 * math.prod(x) * weight[0]
+"""Operations of CPUs that PyTorch's counter leaves out, with their count from shapes."""
+
+
 def products(work: Callable[[], object]) -> int:
-    """Floating-point operations of all matrix products and convolutions of ``work``."""
-    with FlopCounterMode(display=False) as counter:
+    """Floating-point operations of all matrix products and convolutions that ``work`` makes, those
+    inside of fused attention too. Six per parameter and token would be more: a third of the
+    parameters, those of adaLN, multiply once a sample."""
+    with FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
         work()
     return counter.get_total_flops()
 
 
 def product_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Floating-point operations per second of the fastest product of square matrices here: the best
-    of repeats, on the CPU by CPU time and by every way that the networks multiply, the product
-    itself and convolutions of one column. There matrices are smaller where the processor has no
-    units for the format, and a large one takes seconds."""
+    of repeats, on the CPU by CPU time and by every way that the networks multiply: the product
+    itself, convolutions of one column, and oneDNN's own product. There matrices are smaller where
+    the processor has no units for the format, and a large one takes seconds."""
     if device.type != "cpu":
         return _product_rate(device, dtype, size=_GPU_SIZE, repeats=_PRODUCTS)
     probed = _product_rate(device, dtype, size=_PROBE, repeats=1)
@@ -131,10 +148,12 @@ def _product_rate(device: torch.device, dtype: torch.dtype, *, size: int, repeat
     left, right = torch.randn(2, size, size, device=device).to(dtype)
     works: list[Callable[[], object]] = [lambda: left @ right]
     if device.type == "cpu":  # of a GPU's in float32 the operands are cut to 19 bits
-        kernels = right[:, :, None, None].contiguous(memory_format=torch.channels_last)
+        kernels = right.T[:, :, None, None].contiguous(memory_format=torch.channels_last)
         for num in _SEQUENCES:
             image = rearrange(left, "(b l) d -> b d 1 l", b=num)  # channels last
             works.append(partial(conv2d, image, kernels))
+        if linear_of_onednn is not None:
+            works.append(partial(linear_of_onednn, left, kernels[:, :, 0, 0], None, "none", [], ""))
     best = 0.0
     with torch.no_grad():
         for work in works:

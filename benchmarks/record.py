@@ -191,12 +191,15 @@ def typed() -> str:
 
 
 def hardware() -> str:
-    """Processor, cores, GPU if any, and the versions that decide the speed."""
+    """Processor with its generation, cores, GPU if any, and the versions that decide the speed."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    cpu = names[0] if names else platform.processor() or platform.machine()
-    parts = [f"{cpu}, {os.cpu_count()} cores"]
+    said = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    cpu = said.get("model name") or platform.processor() or platform.machine()
+    # a name such as AMD EPYC is that of several generations
+    which = [f"{key} {said[key]}" for key in ("cpu family", "model") if key in said]
+    which.append(torch.backends.cpu.get_cpu_capability())
+    parts = [f"{cpu} ({', '.join(which)}), {os.cpu_count()} cores"]
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"Python {platform.python_version()}", f"torch {torch.__version__}"])

@@ -24,7 +24,7 @@ from speed_cost import WORKS, model_of
 from speed_variants import precision
 
 KINDS = {
-    "products": r"(add)?mm|(badd)?bmm|.*convolution.*|linear|mkldnn_linear.*|dot|mv",
+    "products": r"(add)?mm|(badd)?bmm|.*convolution.*|linear|mkldnn.*linear.*|dot|mv",
     "attention": r".*scaled_dot_product.*|.*softmax.*",
     "GELU, GLU": r"r?gelu.*|glu.*|sigmoid.*|silu.*",
     "layer norm": r".*layer_norm.*",

@@ -20,6 +20,9 @@ from clock import (
     share_of_products,
     shares_of_products,
 )
+from discrete_diffusion.models import acceleration
+from discrete_diffusion.models.transformer import MultiHeadSelfAttention
+from speed_cost import WORKS, model_of
 
 CPU = torch.device("cpu")
 
@@ -97,45 +100,80 @@ def test_products_are_counted_forwards_and_backwards():
     assert products(lambda: (torch.ones(2, 5) @ weight).sum().backward()) == 2 * (2 * 2 * 5 * 3)
 
 
-def test_the_product_rate_is_that_of_the_fastest_way_to_multiply(monkeypatch):
-    """Ways of an imagined processor: convolutions of sixteen sequences are the fastest."""
-    now = 0.0
+@pytest.mark.parametrize("lags", [False, True])
+def test_operations_are_those_of_the_products_that_are_made(monkeypatch, lags):
+    """By an own count, a layer at a time, of a step in which every sample has a time of its own:
+    six for each parameter and token would be a third more."""
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", lags)
+    model = model_of("bd-denoiser", 8, 16, CPU, ["model=bd_tiny"])
+    made = dict.fromkeys(("forward", "back"), 0)
+
+    def linear(layer, given, out):
+        (x,) = given
+        count = 2 * out.numel() * layer.in_features
+        made["forward"] += count
+        made["back"] += count * (1 + x.requires_grad)
+
+    def attention(layer, given, out):
+        num, length, width = given[0].shape
+        made["forward"] += 2 * 2 * num * length**2 * width
+        made["back"] += 5 * 2 * num * length**2 * width  # one of them again, of the weights
+
+    for module in model.algorithm.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(linear)
+        elif isinstance(module, MultiHeadSelfAttention):
+            module.register_forward_hook(attention)
+    counted = products(lambda: WORKS["training_step"](model))
+    assert counted == sum(made.values())
+    assert 6 * sum(p.numel() for p in model.parameters) * 16 * 36 > 1.3 * counted
+    made["forward"] = 0
+    assert products(lambda: WORKS["network_call"](model)) == made["forward"]
+
+
+def test_products_of_onednn_are_counted():
+    x, weight = torch.zeros(2, 5, 3), torch.zeros(7, 3, requires_grad=True)
+    once = 2 * 2 * 5 * 3 * 7
+    multiply = acceleration._OneDNNProduct.apply
+    assert products(lambda: multiply(x, weight, None).sum().backward()) == 2 * once
+
+
+@pytest.mark.parametrize("fastest", ["product", 1, 16, "onednn"])
+def test_the_product_rate_is_that_of_the_fastest_way_to_multiply(monkeypatch, fastest):
+    """Of an imagined processor, by each of its ways; all of them multiply the same matrices."""
+    now, found = 0.0, []
     monkeypatch.setattr(clock.time, "process_time", lambda: now)
-    convolved = clock.conv2d
+    convolved, multiplied, plain = clock.conv2d, clock.linear_of_onednn, torch.Tensor
+    if multiplied is None:
+        pytest.skip("PyTorch has no oneDNN here")
+
+    def took(way, out):
+        nonlocal now
+        now += 0.25 if way == fastest else 1.0
+        found.append((way, out))
+        return out
 
     class Product(torch.Tensor):
         def __matmul__(self, other):
-            nonlocal now
-            now += 1.0
-            return self.as_subclass(torch.Tensor) @ other.as_subclass(torch.Tensor)
+            return took("product", self.as_subclass(plain) @ other.as_subclass(plain))
 
     def convolution(image, kernels):
-        nonlocal now
-        now += {1: 2.0, 16: 0.25}[len(image)]
-        return convolved(image, kernels)
+        out = convolved(image, kernels).as_subclass(plain)
+        took(len(image), out.permute(0, 3, 2, 1).reshape(32, 32))
+
+    def onednn(left, *rest):
+        took("onednn", multiplied(left.as_subclass(plain), *rest))
 
     monkeypatch.setattr(clock, "conv2d", convolution)
+    monkeypatch.setattr(clock, "linear_of_onednn", onednn)
     randn = torch.randn
     monkeypatch.setattr(torch, "randn", lambda *s, **o: randn(*s, **o).as_subclass(Product))
     rate = clock._product_rate(CPU, torch.float32, size=32, repeats=2)
     assert rate == 2 * 32**3 / 0.25
-
-
-def test_every_way_of_the_yardstick_multiplies_the_same_matrices(monkeypatch):
-    found = []
-    convolved = clock.conv2d
-
-    def convolution(image, kernels):
-        found.append((image, kernels, convolved(image, kernels)))
-        return found[-1][-1]
-
-    monkeypatch.setattr(clock, "conv2d", convolution)
-    clock._product_rate(CPU, torch.float32, size=32, repeats=1)
-    assert {len(image) for image, _, _ in found} == {1, 16}
-    for image, kernels, out in found:
-        left = image.permute(0, 3, 2, 1).reshape(32, 32)
-        product = left @ kernels[:, :, 0, 0].t()
-        torch.testing.assert_close(out.permute(0, 3, 2, 1).reshape(32, 32), product)
+    outs = dict(found)
+    assert set(outs) == {"product", 1, 16, "onednn"}
+    for out in outs.values():
+        torch.testing.assert_close(out, outs["product"])
 
 
 def test_a_share_above_the_whole_is_refused():

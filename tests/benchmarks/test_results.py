@@ -36,6 +36,18 @@ def test_the_report_shows_what_the_results_hold():
     assert results.complaints(record.records()) == []
 
 
+def test_processors_of_one_name_are_told_apart(tmp_path, monkeypatch):
+    """Two generations that both say no more than AMD EPYC."""
+    said = []
+    for family in (25, 26):
+        info = tmp_path / "cpuinfo"
+        info.write_text(f"cpu family\t: {family}\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n")
+        monkeypatch.setattr(record, "Path", lambda path, info=info: info)
+        said.append(record.hardware())
+    assert said[0].startswith("AMD EPYC (cpu family 25, model 17, ")
+    assert said[0] != said[1]
+
+
 def test_every_table_has_a_title_and_a_short_caption():
     for each in record.records():
         for _, name in each.sections():

@@ -113,6 +113,7 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
         ("aten::addmm", "products"),
         ("aten::mm", "products"),
         ("aten::convolution_backward", "products"),
+        ("mkldnn::_linear_pointwise", "products"),
         ("aten::_softmax", "attention"),
         ("aten::native_layer_norm_backward", "layer norm"),
         ("aten::linalg_vector_norm", "optimiser"),
@@ -123,6 +124,22 @@ def test_quick_runs_every_part_and_writes_into_its_folder_only(tmp_path):
 )
 def test_operations_are_sorted_into_kinds(name, kind):
     assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize("other", ["hardware", "threads"])
+def test_parts_of_another_machine_are_left_out(tmp_path, monkeypatch, capsys, other):
+    monkeypatch.setattr(speed, "WRITERS", dict.fromkeys(speed.PARTS, lambda found: "a table"))
+    monkeypatch.setattr(sys, "argv", ["speed.py", "--folder", str(tmp_path)])
+    given = speed.options()
+    speed.keep(given, "account", "new", {})
+    if other == "threads":
+        given.threads += 1
+    else:
+        monkeypatch.setattr(speed, "hardware", lambda: "another processor")
+    speed.keep(given, "training", "new", {})
+    assert "left out, of another machine or other code: account\n" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "speed.json").read_text())["results"]
+    assert list(stored) == ["training"]
 
 
 def test_parts_of_one_machine_and_one_digest_are_published(tmp_path, monkeypatch, capsys):

@@ -36,6 +36,10 @@ _FEWEST_SEQUENCES = 16
 _FEWEST_COLUMNS = 4096
 """Fewest columns for which fewer sequences are cut into sixteen; with fewer, that takes longer."""
 
+_FEWEST_MULTIPLICATIONS = 1 << 23
+"""Fewest multiplications of a product in which other batches are left to oneDNN, too: there it is
+as fast as MKL on Zen 4, whose units for AVX-512 are no wider than those for AVX2."""
+
 
 def tuned(network: nn.Module) -> nn.Module:
     """Exchange the linear layers and perceptrons of a network in place, and return it."""
@@ -62,18 +66,49 @@ class FastLinear(nn.Linear):
 
     PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors;
     oneDNN, which computes its convolutions, does. On these a batch becomes a convolution with
-    kernels of one column (``python benchmarks/speed.py``). Everywhere else this is ``nn.Linear``.
+    kernels of one column (``python benchmarks/speed.py``), and a large product of few sequences,
+    as of one large graph, is oneDNN's. Everywhere else this is ``nn.Linear``.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D')."""
-        if not _convolution_is_faster(x, self.weight):
+        if not _mkl_is_slower(x, self.weight):
             return super().forward(x)
+        # enough sequences, or enough columns to cut into sixteen
+        columns = x.shape[0] * x.shape[1]
+        can_be_cut = columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
+        if len(x) < _FEWEST_SEQUENCES and not (columns >= _FEWEST_COLUMNS and can_be_cut):
+            large = columns * self.weight.numel() >= _FEWEST_MULTIPLICATIONS
+            if not large or not x.is_contiguous() or _is_transformed():
+                return super().forward(x)
+            out: Tensor = _OneDNNProduct.apply(x, self.weight, self.bias)
+            return out
         batch = x if len(x) >= _FEWEST_SEQUENCES else x.reshape(_FEWEST_SEQUENCES, -1, x.shape[-1])
         # a view with channels last, the layout that is fast in oneDNN
         image = rearrange(batch, "b l d -> b d 1 l")
         out = F.conv2d(image, rearrange(self.weight, "o d -> o d 1 1"), self.bias)
         return rearrange(out, "b o 1 l -> b l o").reshape(*x.shape[:-1], -1)
+
+
+class _OneDNNProduct(torch.autograd.Function):
+    """``F.linear`` of float32 by oneDNN; gradients of weights by MKL, which is faster in those."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        (grad,), (x, weight) = grads, ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        columns = grad.flatten(0, -2)
+        return (
+            _OneDNNProduct.apply(grad, weight.T, None) if needs_x else None,
+            columns.T @ x.flatten(0, -2) if needs_weight else None,
+            columns.sum(dim=0) if needs_bias else None,
+        )
 
 
 # an older PyTorch lacks get_capabilities
@@ -87,15 +122,16 @@ _MKL_LAGS = (
 """True on an AMD processor with AVX-512, if PyTorch has both libraries."""
 
 
-def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:
+def _mkl_is_slower(x: Tensor, weight: Tensor) -> bool:
     if not _MKL_LAGS or x.ndim != 3 or x.numel() == 0 or x.device.type != "cpu":
         return False
-    if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
-        return False
-    # enough sequences, or enough columns to cut into sixteen
-    columns = x.shape[0] * x.shape[1]
-    can_be_cut = columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
-    return x.shape[0] >= _FEWEST_SEQUENCES or (columns >= _FEWEST_COLUMNS and can_be_cut)
+    return x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+
+
+def _is_transformed() -> bool:
+    """True in a compiled network and under ``torch.func``."""
+    compiles: bool = torch.compiler.is_compiling()
+    return compiles or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextManager[None]:
@@ -111,9 +147,7 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
             out = down(active)
     """
     # nothing to do where autograd saves nothing, or another copy
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-        return nullcontext()
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if not torch.is_grad_enabled() or _is_transformed():
         return nullcontext()
     kind = tensor.device.type
     autocasts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)

@@ -79,6 +79,51 @@ def test_both_ways_give_the_same_sums(monkeypatch, bias, shape):
     assert found[0].is_contiguous()
 
 
+HAS_ONEDNN = pytest.mark.skipif(
+    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="PyTorch has no oneDNN here"
+)
+
+
+@HAS_ONEDNN
+@pytest.mark.parametrize(("shape", "bias"), [((1, 1444, 128), True), ((3, 401, 128), False)])
+def test_few_sequences_of_a_large_product_are_left_to_onednn(monkeypatch, shape, bias):
+    """Of one large graph, with gradients of both orders; a product a little smaller is not."""
+    torch.manual_seed(0)
+    layer, x = FastLinear(128, 64, bias=bias), torch.randn(shape)
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", False)
+    expected = outcome(layer, x)
+    products = []
+    apply = acceleration._OneDNNProduct.apply
+    monkeypatch.setattr(
+        acceleration._OneDNNProduct, "apply", lambda *args: products.append(1) or apply(*args)
+    )
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
+    found = outcome(layer, x)
+    assert len(products) == 2
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    transformed = torch.func.grad(lambda x: layer(x).sum())(x)
+    torch.testing.assert_close(transformed, layer.weight.sum(dim=0).expand(shape))
+    layer(x[:, :, ::2].repeat(1, 1, 2)[:, :1])  # small
+    assert len(products) == 2
+
+
+@HAS_ONEDNN
+def test_a_product_of_onednn_has_its_gradients():
+    """Of both orders, to float32's rounding of float64's."""
+    torch.manual_seed(0)
+    given = [torch.randn(shape, requires_grad=True) for shape in ((2, 7, 5), (3, 5), (3,))]
+
+    def orders(product, given):
+        first = torch.autograd.grad(product(*given).pow(3).sum(), given, create_graph=True)
+        return *first, *torch.autograd.grad(sum(g.square().sum() for g in first), given)
+
+    found = orders(acceleration._OneDNNProduct.apply, given)
+    exact = orders(nn.functional.linear, [x.detach().double().requires_grad_() for x in given])
+    for one, two in zip(found, exact, strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     "x",
     [
