@@ -64,28 +64,23 @@ def storeys_of_drawing(data: Any) -> list[Part]:
     whole = [Part("", data, {})]
     if not isinstance(data, Mapping) or "rooms" in data:
         return whole
-    key = "features" if isinstance(data.get("features"), list) else "spaces"
+    is_geojson = isinstance(data.get("features"), list)
+    key = "features" if is_geojson else "spaces"
     items = data.get(key)
     if not isinstance(items, list):
         return whole
     # rooms, and the keys that state their parts
     facts = [_as_mapping(item) for item in items]
-    if key == "features":
+    if is_geojson:
         facts = [_as_mapping(item.get("properties")) for item in facts]
-    rooms = [
-        k
-        for k, about in enumerate(facts)
-        if (
-            _kind(about) == "room"
-            if key == "features"
-            else "door" not in str(about.get("room_type"))
-        )
-    ]
+        rooms = [k for k, about in enumerate(facts) if _kind(about) == "room"]
+    else:
+        rooms = [k for k, each in enumerate(facts) if "door" not in str(each.get("room_type"))]
     keys = level_keys([facts[k] for k in rooms])
     if not keys:
         return whole
     # doors name rooms by their ids, or else by their places among all rooms
-    if key == "features":
+    if is_geojson:
         ids = [items[k].get("id") for k in rooms]
         if len({each for each in ids if type(each) is int}) < len(ids):
             number = {k: n for n, k in enumerate(rooms)}
@@ -107,11 +102,11 @@ def storeys_of_drawing(data: Any) -> list[Part]:
     # parts that have rooms
     found = []
     for values, own in parts.items():
-        if not set(own) & set(rooms):
-            continue
-        name = ", ".join(f"{key} {value}" for key, value in zip(keys, values, strict=True))
-        those = [items[k] for k in sorted((*own, *everywhere))]
-        found.append(Part(name, {**data, key: those}, dict(zip(keys, values, strict=True))))
+        if set(own) & set(rooms):
+            stated = dict(zip(keys, values, strict=True))
+            name = ", ".join(f"{key} {value}" for key, value in stated.items())
+            those = [items[k] for k in sorted((*own, *everywhere))]
+            found.append(Part(name, {**data, key: those}, stated))
     return found
 
 
