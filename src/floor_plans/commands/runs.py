@@ -85,11 +85,8 @@ def plan_format(options: argparse.Namespace) -> str | None:
 
 
 def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:
-    """Write the diagrams and return a sentence on what was written.
-
-    Raises ``ValueError`` for no diagrams, too many for one picture, metadata that cannot be written
-    as JSON, and diagrams without boxes for a format of plans.
-    """
+    """Write the diagrams and return a sentence on what was written. Raises ``ValueError`` for no
+    diagrams, and for diagrams that the format cannot hold."""
     target = Path(options.target)
     suffix, folder = target.suffix.lower(), target.with_suffix("")
     format = plan_format(options)
@@ -298,11 +295,8 @@ def describe_file(options: argparse.Namespace) -> None:
 
 
 def check_file(options: argparse.Namespace) -> None:
-    """Print the invalid plans of ``file``, and warnings on plans that cannot be built.
-
-    With ``rules``, it prints judgements of floor plans. Raises ``SystemExit`` for invalid plans and
-    broken rules.
-    """
+    """Print the invalid plans of ``file``, warnings on plans that cannot be built and, with
+    ``rules``, judgements. Raises ``SystemExit`` for invalid plans and broken rules."""
     rules = read_rules(options.rules)
     if options.json and not rules.rules:
         raise ValueError("--json prints judgements: give --rules too, such as --rules default")

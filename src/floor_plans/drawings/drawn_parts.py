@@ -86,11 +86,8 @@ class DrawingStyle(Checked):
 
 @dataclass(frozen=True)
 class DrawnRoom:
-    """Room of a drawing.
-
-    ``room``: its type. ``floor``: in metres, y downwards. ``number``: number that doors and the
-    embedded plan use for it. ``among``: possible types, if the format does not distinguish them.
-    """
+    """Room of a drawing: its type, its floor in metres, y downwards, and its number in doors and
+    the embedded plan. ``among``: possible types, if the format does not distinguish them."""
 
     room: int
     floor: shapely.Geometry
@@ -247,11 +244,9 @@ def is_same(floor: shapely.Geometry, other: shapely.Geometry) -> bool:
 
 
 def angle_of(floors: Sequence[shapely.Geometry]) -> float:
-    """Angle by which a whole plan is rotated, in degrees, above -45 and at most 45.
-
-    Candidates are the directions of all walls and of the smallest rectangle around all floors. The
-    best one minimises the total area of the boxes of the rooms; 0 if that hardly saves any area.
-    """
+    """Angle by which a whole plan is rotated, in degrees, above -45 and at most 45: of the
+    directions of walls and of the smallest rectangle around all floors, the one with the least area
+    of the boxes of all rooms; 0 if that hardly saves any area."""
     # candidates: directions of the smallest rectangle and of long walls
     whole = shapely.union_all(floors)
     around = shapely.minimum_rotated_rectangle(whole)

@@ -68,10 +68,8 @@ class Drawing:
     notes: tuple[Note, ...] = ()
 
     def plan(self, *, max_nodes: int, gap: float) -> Plan:
-        """Return the diagram, as ``FloorPlan.to_diagram`` does, with omissions and notes.
-
-        ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
-        """
+        """Return the diagram, as ``FloorPlan.to_diagram`` does, with omissions and notes. ``gap``:
+        metres up to which rooms are related. Raises ``DiagramError``."""
         check_size(len(self.rooms), max_nodes, "rooms")
         embedded = None if self.embedded is None else read_embedded(self.embedded)
         unmoved = {} if embedded is None else unmoved_rooms(self.rooms, embedded)
@@ -263,11 +261,9 @@ def _shared_floors(floors: Sequence[shapely.Geometry]) -> dict[tuple[int, int], 
 def drawn_floors(
     floors: Sequence[shapely.Geometry | None], plan: FloorPlan, shared: Collection[int] = ()
 ) -> tuple[shapely.Geometry | None, ...]:
-    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
-
-    ``plan``: the plan without floors. ``shared``: rooms drawn over other rooms, whose floor is
-    stated even if it equals their box. Empty if the boxes alone yield the drawn floors.
-    """
+    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: as their boxes); empty if
+    boxes alone yield these. ``plan``: the plan without floors. ``shared``: rooms drawn over others,
+    whose floor is stated even if it equals their box."""
     # a floor that equals its box is not stated
     own = [
         None if floor is None or (k not in shared and is_same(floor, box)) else floor

@@ -50,12 +50,10 @@ _ONE_LEVEL = (
 
 
 def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -> Drawing:
-    """Read a drawing as ``dxf_of`` writes it, or a similar one.
-
-    A closed polyline on ROOMS is a room, the text on LABELS inside it begins with its type, and a
-    line on DOORS is a door. Layers may have the names of the AIA; anything else is left out.
-    ``unit``: unit of a drawing whose header states none. Raises ``DiagramError``.
-    """
+    """Read a drawing as ``dxf_of`` writes it, or a similar one: a closed polyline on ROOMS is a
+    room, the text on LABELS inside it begins with its type, and a line on DOORS is a door. Layers
+    may have the names of the AIA. ``unit``: unit of a drawing whose header states none. Raises
+    ``DiagramError``."""
     check_installed()
     from ezdxf.entities import XRecord
 
@@ -128,11 +126,9 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
 
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
-    """Corners of a plot in metres from (0, 0), y downwards, rounded to a centimetre.
-
-    The plot is the largest closed polyline on the layer of boundaries, or else on any. Raises
-    ``DiagramError`` without a unit or such a polyline, or for a plot longer than a plan may be.
-    """
+    """Corners of a plot in metres from (0, 0), y downwards, rounded to a centimetre: the largest
+    closed polyline on the layer of boundaries, or else on any. Raises ``DiagramError`` without a
+    unit or such a polyline, or for a plot longer than a plan may be."""
     check_installed()
     document = _read_document(content)
     drawn = _unit_of_drawing(document, UNITS[0])
@@ -258,10 +254,8 @@ _MOST_OF_BLOCKS, _DEEPEST = 50_000, 16
 
 
 def _read_document(content: bytes) -> Document:
-    """Read a drawing; raise ``DiagramError`` if it is damaged.
-
-    ``ezdxf.recover`` is not used, since it would read 5.9 for a damaged "5.9]625".
-    """
+    """Read a drawing; raise ``DiagramError`` if it is damaged. ``ezdxf.recover`` is not used, since
+    it would read 5.9 for a damaged "5.9]625"."""
     from ezdxf.filemanagement import dxf_stream_info
 
     try:
@@ -277,11 +271,9 @@ def _read_document(content: bytes) -> Document:
 
 
 def entities_by_layer(document: Document) -> dict[str, list[Any]]:
-    """Lines and texts of a drawing, by the plain name of their layer.
-
-    A block counts as its content, where it is inserted; its layer 0 is the layer of the block.
-    Attributes are texts at its insertion point. Blocks on DOORS are symbols and left out.
-    """
+    """Lines and texts of a drawing, by the plain name of their layer. A block counts as its
+    content, where it is inserted, and its attributes as texts there; its layer 0 is the layer of
+    the block. Blocks on DOORS are symbols and left out."""
     layers: dict[str, list[Any]] = {}
     num_of_blocks = 0
     for layer, entity, depth in _open_blocks(document.modelspace(), "0", 0):

@@ -208,12 +208,9 @@ _DIGITS = 6  # decimals of a metre and of a pixel
 
 @dataclass(frozen=True)
 class Outlines:
-    """Polygons enclosed by the walls of a plan.
-
-    ``boxes``: boxes of all nodes in pixels. ``shapes``: polygons in metres; None if the walls of a
-    node enclose none inside its box. ``num_open``: number of walls of such nodes.
-    ``notes``: oddities.
-    """
+    """Polygons enclosed by the walls of a plan. ``boxes``: boxes of all nodes in pixels.
+    ``shapes``: polygons in metres; None if the walls of a node enclose none inside its box.
+    ``num_open``: number of walls of such nodes."""
 
     boxes: Sequence[Box]
     shapes: Sequence[shapely.Geometry | None]
@@ -339,12 +336,9 @@ _THIN = 0.001  # thickness in metres of a door in a wall of unknown thickness
 
 
 def rlvr_of(plan: FloorPlan) -> str:
-    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_box_of_door``), and
-    ``input_graph``, the labels related to each room and to the front door.
-
-    ``room_count`` and ``total_area`` count rooms; ``width`` and ``height`` are those of floors. The
-    plan's own JSON is under ``discrete_diffusion``.
-    """
+    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_box_of_door``), with
+    the ``width`` and ``height`` of floors; ``input_graph``, the labels related to each room and to
+    the front door; and the plan's own JSON under ``discrete_diffusion``."""
     # rooms, then doors
     names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]

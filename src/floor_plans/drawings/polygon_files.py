@@ -153,12 +153,10 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
 
 
 def geojson_of(plan: FloorPlan) -> str:
-    """Write a plan as GeoJSON.
-
-    Features have the ``kind`` "room" (``room_type``, ``area``, and ``added`` if it was added to its
-    diagram; the id is its number), "door" (``rooms``) and "boundary", or "outline" for a plan
-    without a boundary. The plan's own JSON is under ``discrete_diffusion``.
-    """
+    """Write a plan as GeoJSON. Features have the ``kind`` "room" (``room_type``, ``area``, and
+    ``added`` if it was added to its diagram; the id is its number), "door" (``rooms``) and
+    "boundary", or "outline" for a plan without one. The plan's own JSON is under
+    ``discrete_diffusion``."""
     outline = "outline" if plan.boundary is None else "boundary"
     added = added_rooms(plan.diagram)
     features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
@@ -189,11 +187,9 @@ def _feature(shape: shapely.Geometry, properties: Mapping[str, Any]) -> dict[str
 
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``geojson_of`` writes, or a similar drawing.
-
-    Polygons with a ``room_type`` are rooms, lines of ``kind`` "door" are doors, and anything else
-    is left out. "unit" states another unit than metres.
-    """
+    """Read what ``geojson_of`` writes, or a similar drawing: polygons with a ``room_type`` are
+    rooms, lines of ``kind`` "door" are doors, and anything else is left out. "unit" states another
+    unit than metres."""
     check_installed()
     labels: list[object] = []
     floors: list[shapely.Geometry] = []

@@ -102,10 +102,8 @@ class Reading:
     num_duplicates: int = 0
 
     def take(self, record: Record[Plan], table: str | None) -> None:
-        """Read a record by a table of room codes.
-
-        Raises ``ValueError`` for an invalid plan, unless invalid plans are skipped.
-        """
+        """Read a record by a table of room codes. Raises ``ValueError`` for an invalid plan, unless
+        invalid plans are skipped."""
         try:
             plan = self._read_sized(record, table)
         except DiagramError as error:
@@ -141,10 +139,8 @@ class Reading:
         return plan
 
     def leave_out_foreign(self) -> None:
-        """Leave out diagrams with rooms or relations outside the vocabulary.
-
-        Raises ``ValueError`` for the first such diagram, unless invalid plans are skipped.
-        """
+        """Leave out diagrams with rooms or relations outside the vocabulary. Raises ``ValueError``
+        for the first of them, unless invalid plans are skipped."""
         vocabulary = self.options.vocabulary
         if vocabulary is None:
             # the vocabulary of the first diagram with relations
@@ -291,12 +287,10 @@ def numbered_partials(
     room_codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> dict[int, PartialDiagram]:
-    """Read the partial diagrams of a file, or of objects, by the number of their line, from 1 on.
-
-    A line holds one JSON object, see ``PartialDiagram.from_json``. Blank lines are skipped, and a
-    gzipped file is read as well. ``room_codes``, ``vocabulary``: as for plans, see ``ReadOptions``.
-    Unknown keys are logged with their number of lines, except for labels (``name``, ``id``,
-    ``given``).
+    """Read the partial diagrams of a file, plain or gzipped, or of objects, by the number of their
+    line, from 1 on. A line holds one JSON object, see ``PartialDiagram.from_json``; blank lines are
+    skipped. ``room_codes``, ``vocabulary``: as for plans, see ``ReadOptions``. Unknown keys are
+    logged, except for labels (``name``, ``id``, ``given``).
 
     Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file, line and field for
     the first line that is wrong, contradicts itself, has more than ``max_nodes`` rooms, or has a

@@ -232,9 +232,8 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of a file or folder, each with its location.
-
-    Diagrams without boxes are counted; plans that cannot be read have messages."""
+    """Judgements of the plans of a file or folder, each with its location, number of diagrams
+    without boxes, and messages on plans that cannot be read."""
 
     path: Path
     rules: RuleSet

@@ -118,14 +118,11 @@ class PlanFiles:
         stop_asked: Callable[[], bool] = lambda: False,
         began: float | None = None,
     ) -> dict[str, Any]:
-        """Write the plans as they are found for the jobs, and return the numbers.
-
-        ``plans.jsonl`` has a line for each job, or ``variants`` lines, best first; a diagram
-        without a plan has "no_plan", the reason. During the search, plans are in
-        ``plans.partial.jsonl``. After a request to stop, the plans found so far are written, and
-        the numbers state how many were not tried. ``began``: clock at the start of the search, in
-        seconds.
-        """
+        """Write the plans as they are found for the jobs, and return the numbers. ``plans.jsonl``
+        has a line for each job, or ``variants`` lines, best first; a diagram without a plan has
+        "no_plan", the reason. After a request to stop, the plans found so far are written, and the
+        numbers state how many were not tried. ``began``: clock at the start of the search, in
+        seconds."""
         began = time.perf_counter() if began is None else began
         text = ""
         realised: list[Realised] = []

@@ -172,12 +172,10 @@ def changed_jobs(
     near: Sequence[FloorPlan | None],
     places: Sequence[str],
 ) -> list[Job]:
-    """Return a job for each diagram, near the plan of the same index, if that is not None.
-
-    A diagram's metadata may hold "locked" and "moved" (see ``Change.read``), and "areas" and
+    """Return a job for each diagram, near the plan of the same index, if that is not None. A
+    diagram's metadata may hold "locked" and "moved" (see ``Change.read``), and "areas" and
     "boundary", which count as requested if they differ from the plan's. Raises ``DiagramError``
-    naming the place, out of ``places``, of a wrong diagram.
-    """
+    naming the place, out of ``places``, of a wrong diagram."""
     found = []
     for number, (diagram, plan) in enumerate(zip(diagrams, near, strict=True), start=1):
         try:

@@ -45,13 +45,12 @@ _SECONDS = 7  # mean CPU-seconds of the solver for a diagram; few take more than
 
 
 class Habitable(DecidedOnce[Broken]):
-    """Judge that returns the rules broken by a plan of each diagram; if it breaks none, the diagram
-    is habitable.
+    """Judge that returns the rules broken by a plan of each diagram, which is habitable if it
+    breaks none.
 
-    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas of a
-    fixed seed. As the canonical numbering is planned, the answer does not depend on how rooms are
-    numbered. A diagram judged habitable certainly is; another may have a plan that keeps all rules.
-    A diagram that is not buildable has no plan.
+    The plan is the result of ``realise`` in a free outline, with typical areas of a fixed seed, for
+    the canonical numbering of rooms. A diagram judged habitable certainly is; another may have a
+    plan that keeps all rules. A diagram that is not buildable has no plan.
     """
 
     def __init__(self, rules: RuleSet, shard: Shard | None = None) -> None:

@@ -47,12 +47,12 @@ class EarlierPlan:
 class NearSearch:
     """Search for plans near an earlier plan that keep its locks; ``plan``: the ``PlanModel``.
 
-    Plans within a small change that satisfy all soft constraints are searched first. If there are
-    none, the search allows twice the change that the request takes, and as many soft constraints as
-    it can. The objective is the change: the sum of the distances by which sides of rooms move, in
-    decimetres, plus ``_PARTING`` per decimetre for rooms that part from a shared wall and, with
-    ``in_line``, for aligned walls of neighbours. A free outline may shift. ``locks``: locks and
-    moved sides, as a room and one of ``LOCKS`` or ``SIDES``, each with its literal.
+    Plans within a small change that satisfy all soft constraints are searched first, then plans
+    within twice the least change, with as many of them as possible. The objective is the change:
+    the decimetres by which sides of rooms move, plus ``_PARTING`` per decimetre for rooms that part
+    from a shared wall and, with ``in_line``, for aligned walls of neighbours. A free outline may
+    shift. ``locks``: locks and moved sides, as a room and one of ``LOCKS`` or ``SIDES``, each with
+    its literal.
     """
 
     def __init__(

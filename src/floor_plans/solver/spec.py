@@ -19,11 +19,9 @@ from floor_plans.rules.rule_set import NO_RULES, RuleSet
 
 
 class Priority(IntEnum):
-    """Priorities of soft constraints, the most important first.
-
-    Relations, the outline and the absence of overlaps are hard constraints. Of soft constraints
-    that exclude each other, one of the lowest priority is dropped.
-    """
+    """Priorities of soft constraints, the most important first. Relations, the outline and the
+    absence of overlaps are hard. Of constraints that exclude each other, one of the lowest priority
+    is dropped."""
 
     ACCESS = 0
     SIZES = 1
@@ -204,10 +202,8 @@ def _with_walls(clear: float) -> float:
 
 
 def unfilled_area(outline: Outline, fill: Parameters) -> float:
-    """Most square metres without rooms in an outline that keeps a rule ``fill``.
-
-    They are a square in a corner, half a wall longer, since ``fill`` counts half a wall as filled.
-    """
+    """Most square metres without rooms in an outline that keeps a rule ``fill``: a square in a
+    corner, half a wall longer, since ``fill`` counts half a wall as filled."""
     return (math.sqrt((1 - fill["share"]) * outline.area) + fill["wall"] / 2) ** 2
 
 

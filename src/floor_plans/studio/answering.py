@@ -169,10 +169,8 @@ def _plan_job(body: bodies.PlanBody | bodies.RealiseBody, asked: PlanRequest) ->
 
 def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
     """Check that a brief can be met, or that a diagram has a floor plan; if not, say why.
-
     ``asked``: body, the model's ``n_max``, its vocabulary. ``can_be_built`` is None if undecided,
-    or if it depends on unknown rooms or relations.
-    """
+    or if it depends on unknown rooms or relations."""
     content, n_max, words = asked
     body = read_body(bodies.CheckBody, content)
     if (body.diagram is None) == (body.brief is None):
@@ -355,11 +353,9 @@ def shown_plans_of_job(job: Job) -> FoundPlans:
 def best_plans_of_order(
     model: bytes | DiagramModel, workers: Workers, order: PlanOrder, report: Report
 ) -> dict[str, Any]:
-    """Find plans, best first, as JSON with pictures and scores.
-
-    ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
-    order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled order.
-    """
+    """Find plans, best first, as JSON with pictures and scores. ``report`` gets the number of
+    finished diagrams, and every plan. Raises ``ValueError`` for an order that is wrong or cannot be
+    met, ``Cancelled`` or ``Stopped`` for a cancelled one."""
     body = order.body
     # plans of one diagram
     if order.job is not None:

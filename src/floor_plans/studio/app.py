@@ -109,11 +109,9 @@ _POLICY = (
 
 
 def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
-    """Build the web application for a model (``algorithm``) that ``load`` returned.
-
-    ``token``: secret that every request to the API has to send; None: only requests from this
-    machine are answered. ``limits``: keyword arguments of ``Studio``.
-    """
+    """Build the web application for a model (``algorithm``) that ``load`` returned. ``token``:
+    secret that every request to the API has to send; None: only requests from this machine are
+    answered. ``limits``: keyword arguments of ``Studio``."""
     # one studio for all requests, closed at the end
     studio = Studio(DiagramModel(algorithm), **limits)
 

@@ -88,11 +88,9 @@ class Logged:
 
 
 class OwnPages:
-    """Refuses requests from pages of other sites, by the header Origin.
-
-    With ``hosts``, it also refuses requests with any other host name, since another site can point
-    its host name to this machine.
-    """
+    """Refuses requests from pages of other sites, by the header Origin; with ``hosts``, also
+    requests with any other host name, since another site can point its host name to this
+    machine."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
         self.app, self.hosts = app, hosts

@@ -100,11 +100,9 @@ class Workers:
 
     def run(self, function: Callable[[A], T], argument: A, stop: Callable[[], bool]) -> T:
         """Call ``function(argument)`` in the first free process; a killed process is replaced once.
-
         Raises ``Stopped`` once ``stop()`` is true and the patience is over, and ``Late`` after the
         time limit; both end the process. Raises ``ValueError`` as the function does, or if it needs
-        too much memory, and ``RuntimeError`` for other errors.
-        """
+        too much memory, and ``RuntimeError`` for other errors."""
         process = self._next(stop)
         try:
             # a killed process is replaced, and the task repeated once
@@ -244,10 +242,7 @@ def _unwanted(report: Report) -> dict[str, Any]:
 @dataclass
 class Report:
     """Job of a client, to which its work reports ``done`` of ``total`` parts; a call raises
-    ``Cancelled`` if the job was cancelled.
-
-    ``status``: "waiting", "working", "done", "failed" or "cancelled".
-    """
+    ``Cancelled`` if the job was cancelled. ``status``: see ``bodies.JobState``."""
 
     client: str
     work: Callable[[Report], dict[str, Any]]

@@ -96,11 +96,9 @@ class RowByRow(FirstHitting):
 
 
 class DiagramModel:
-    """Model of diagrams, as ``load`` returns it, that completes diagrams for requests.
-
-    Raises ``ValueError`` for a model of another kind of data, or a model that does not reveal its
-    tokens one by one.
-    """
+    """Model of diagrams, as ``load`` returns it, that completes diagrams for requests. Raises
+    ``ValueError`` for one of another kind of data, or that does not reveal its tokens one by
+    one."""
 
     def __init__(self, algorithm: Any) -> None:
         self.algorithm: TokenAlgorithm = algorithm

@@ -52,9 +52,8 @@ class Studio:
 
     One thread samples. One process reads bodies, one checks, and one reads and writes files.
     ``workers`` processes answer briefs and find plans; threads wait for these processes, one for
-    briefs and one per process for jobs and for other requests. ``seconds``: time limit of a
-    request; ``brief_seconds``: time limit of a request with a brief. ``limits``: limits of
-    ``Batcher``.
+    briefs and one per process for jobs and for other requests. ``seconds``, ``brief_seconds``: time
+    limits of a request without and with a brief. ``limits``: limits of ``Batcher``.
     """
 
     def __init__(
