@@ -32,7 +32,6 @@ else:  # they import torch
 def realise_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``plans realise``."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
-    # requests of the plans
     parser.add_argument(
         "--areas",
         metavar="FILE",
@@ -46,7 +45,6 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
         'them as the line\'s "areas", "locked" and "moved" need',
     )
-    # number and strictness
     parser.add_argument(
         "--variants",
         type=int,
@@ -66,7 +64,6 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
 
 def make_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``plans make``."""
-    # the model and its diagrams
     parser.add_argument(
         "--checkpoint",
         metavar="RUN",
@@ -81,7 +78,6 @@ def make_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--num", type=int, default=6, metavar="K", help="plans to keep (default: %(default)s)"
     )
-    # the plans to keep
     parser.add_argument(
         "--candidates",
         type=int,
@@ -194,7 +190,6 @@ def _add_max_nodes(parser: argparse.ArgumentParser) -> None:
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
     _add_max_nodes(parser)
-    # names of rooms
     parser.add_argument(
         "--room-codes",
         metavar="TABLE",
@@ -207,7 +202,6 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         help="room types of your own names of rooms, a YAML or JSON object such as "
         "{Schlafzimmer: MasterRoom}",
     )
-    # boxes
     parser.add_argument(
         "--unit",
         default=UNITS[0],
@@ -239,7 +233,6 @@ def describe_options(parser: argparse.ArgumentParser) -> None:
 def check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
     _reading_options(parser, may_skip=False)
-    # what is checked besides reading
     parser.add_argument(
         "--plans",
         type=int,
@@ -275,7 +268,6 @@ def convert_options(parser: argparse.ArgumentParser) -> None:
         "with boxes, .dxf, .ifc, .pdf or .geojson (several: a folder)",
     )
     _reading_options(parser)
-    # variants of the formats
     parser.add_argument(
         "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
     )

@@ -223,7 +223,6 @@ def print_description(title: str, counts: Description, structure: Mapping[str, f
     ]
     num_relations = max(sum(counts.relation_types.values()), 1)
     relations = [(name, count / num_relations) for name, count in counts.relation_types.items()]
-    # two rows of tables side by side
     upper = [_histogram("rooms", counts.rooms), _histogram("relations", counts.relations)]
     upper.append(_table(("structure", "plans"), structures))
     lower = [_table(("room type", "share of rooms", "plans with one"), rooms)]
@@ -311,7 +310,6 @@ def check_file(options: argparse.Namespace) -> None:
         check_parent("--report", Path(options.report))
         if Path(options.report).exists():
             raise ValueError(f"--report {options.report} is there already; choose another name")
-    # read and judge, then print
     report = _read(options.file, options, skip_invalid=True)
     check = check_rooms if rules.rules else None
     report = drop_invalid_plans(report, options.unit, check=check)

@@ -258,7 +258,6 @@ def angle_of(floors: Sequence[shapely.Geometry]) -> float:
             for side in pairwise(ring.coords)
             if math.dist(*side) >= _LEAST_SIDE
         }
-    # the candidate with the smallest boxes
     areas = dict.fromkeys({0.0, *found}, 0.0)
     corners = [shapely.get_coordinates(floor) for floor in floors]
     for angle in areas:

@@ -173,7 +173,6 @@ class Drawing:
             is_front = door.is_front or FRONT_DOOR in stated
             rooms = adjacent_rooms(door.shape.bounds, plan.rooms, is_front=is_front)
         read = Door.from_box(rooms, checked_box(door.shape.bounds, "doors"))
-        # the embedded door, if it is still there
         for other in () if embedded is None else embedded.doors:
             if are_close(read.ends, Door.from_box(rooms, other.box(0)).ends):
                 return replace(other, rooms=rooms)

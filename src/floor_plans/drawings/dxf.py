@@ -81,7 +81,6 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     """
     from ezdxf import bbox
 
-    # the drawing, layer by layer
     sheet = _Sheet(plan, style)
     outline = "OUTLINE" if plan.boundary is None else BOUNDARY
     sheet.ring(outline, flip_y(plan.outline).exterior)
@@ -219,9 +218,7 @@ class _Sheet:
         """Add the lines of dimensions."""
         x0, y0, x1, y1 = flip_y(self.shapes.solid).bounds
         for line in dimension_lines(self.shapes, chained=True):
-            # distance of the line from the plan
             away = _FIRST_LINE + line.number * _NEXT_LINE
-            # base of the line, and its marks on the plan
             if line.axis == 0:
                 side = y0 if line.far else y1
                 base = (0, side - away if line.far else side + away)

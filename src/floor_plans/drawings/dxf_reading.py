@@ -71,7 +71,6 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             "no closed polyline on this layer, as every room is; the layers with lines are "
             f"{', '.join(layers) or 'none'}",
         )
-    # names of the rooms
     texts, notes = _names_of_floors(layers.get("LABELS", []), floors, scale, names)
     for number, floor in floors.items():
         if number not in texts:
@@ -81,7 +80,6 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     labels = [texts[number] for number in floors]
     places = [_place_of(floor) for floor in floors.values()]
     rooms = named_rooms(labels, [flip_y(floor) for floor in floors.values()], places, floors)
-    # boundary
     rings = []
     for entity in layers.get(BOUNDARY, []):
         if (ring := ring_of(entity)) is None:
@@ -134,13 +132,11 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     drawn = _unit_of_drawing(document, UNITS[0])
     layers = entities_by_layer(document)
     refused: list[DiagramError] = []
-    # on the layer of boundaries, or on any
     rings = [*_closed_polylines(layers.get(BOUNDARY, []), refused)]
     rings = rings or [*_closed_polylines(chain(*layers.values()), refused)]
     if not rings:
         why = f"; {refused[0]}" if refused else ""
         raise DiagramError("", f"no closed polyline, as the outline of a plot is{why}")
-    # the largest, in metres
     largest = max(rings, key=lambda ring: ring.area)
     outline = flip_y(scale_shape(largest, drawn.metres))
     left, top, right, bottom = outline.bounds

@@ -131,7 +131,6 @@ def houseganpp_of(plan: FloorPlan) -> str:
     frame = _frame_around(boxes)
     kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
     codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
-    # walls around them
     shapes = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
     floors = [shapely.transform(shape, frame.pixels) for shape in shapes]
     openings = [shapely.transform(shapely.box(*box), frame.pixels) for box in doors]
@@ -147,7 +146,6 @@ def houseganpp_of(plan: FloorPlan) -> str:
         rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
         for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
             walls.append((side, k, None if leads is None else door.rooms[leads]))
-    # nodes, edges, and the frame if it is not the usual one
     data: dict[str, Any] = {
         "room_type": codes,
         "boxes": frame.pixels(np.reshape(boxes, (-1, 2, 2))).reshape(-1, 4).tolist(),
@@ -256,7 +254,6 @@ def read_outlines(
     paired = isinstance(edges, list) and isinstance(nodes, list) and len(edges) == len(nodes)
     if not paired or "edges" not in data or "floors" in data or find_spec("shapely") is None:
         return bare
-    # walls of each node
     walls: list[list[Box | None]] = [[] for _ in boxes]
     num_open = 0
     for wall, entry in zip(edges, nodes, strict=True):
@@ -265,7 +262,6 @@ def read_outlines(
             walls[node].append(_ends_of_wall(data, wall))
         else:
             num_open += 1
-    # polygons, and notes on nodes without one
     shapes = [_enclosed_polygon(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
     notes = tuple(
@@ -339,7 +335,6 @@ def rlvr_of(plan: FloorPlan) -> str:
     """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_box_of_door``), with
     the ``width`` and ``height`` of floors; ``input_graph``, the labels related to each room and to
     the front door; and the plan's own JSON under ``discrete_diffusion``."""
-    # rooms, then doors
     names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
     # a space is one ring, without holes; for a floor in parts the box around them
@@ -364,7 +359,6 @@ def rlvr_of(plan: FloorPlan) -> str:
     for i, j in pairs:
         graph[labels[i]].append(labels[j])
         graph[labels[j]].append(labels[i])
-    # the spaces
     spaces = []
     for label, name, shape, area in zip(labels, names, shapes, areas, strict=True):
         x0, y0, x1, y1 = shape.bounds
@@ -410,7 +404,6 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
     names: list[str | None] = []
     floors: list[shapely.Geometry] = []
     doors: list[DrawnDoor] = []
-    # sort the spaces into rooms and doors
     for k, space in enumerate(required_list(data, "spaces")):
         where = f"spaces[{k}]"
         if not isinstance(space, Mapping):

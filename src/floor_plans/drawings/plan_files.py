@@ -349,7 +349,6 @@ def _file_records(
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _document_records(path, parse)
     else:
-        # JSON lines
         lines = [
             record for each in numbered_lines(path) for record in _line_records(path, *each, parse)
         ]
@@ -416,7 +415,6 @@ def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterato
 def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
     """Records of an object, of a list of objects, or of an object that holds them by id."""
     data = read_document(path)
-    # plans by id, a single plan, or a list
     if (by_id := plans_by_id(data)) is not None:
         for name, item in by_id.items():
             item = {"name": name, **item}

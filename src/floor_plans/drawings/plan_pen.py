@@ -272,7 +272,6 @@ class PlanPen:
                 language=self.language,
                 number=number,
             )
-            # the caption states what the label does not
             if not label.lines[-1].endswith(_SQUARE_METRES):
                 is_number = label.lines[0] == str(number)
                 number += is_number

@@ -95,7 +95,6 @@ def plot_plans(
     """
     path = checked_path(path)
     check_positive(columns=columns, scale=scale, cell=cell, dpi=dpi)
-    # check before anything is plotted
     if not any(plans):
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
@@ -229,7 +228,6 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
-    # the plan with its dimensions
     block = height - (_EDGE + _BLOCK) / _INCH
     pen = PlanPen(
         axes,
@@ -243,7 +241,6 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
     )
     pen.draw()
     plot_dimensions(pen, chained=True)
-    # the frame and the title block
     frame = [(edge, edge), (width - edge, edge), (width - edge, height - edge)]
     frame += [(edge, height - edge), (edge, edge)]
     lines = [frame, [(edge, block), (width - edge, block)]]

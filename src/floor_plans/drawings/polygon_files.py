@@ -99,7 +99,6 @@ def storeys_of_drawing(data: Any) -> list[Part]:
             )
         else:
             everywhere.append(k)
-    # parts that have rooms
     found = []
     for values, own in parts.items():
         if set(own) & set(rooms):
@@ -127,7 +126,6 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         values = [room[key] for room in rooms if room.get(key) is not None]
         if not all(isinstance(value, str | int | float) for value in values):
             continue
-        # several values, shared by rooms
         num = len(set(values))
         if num > 1 and (num < len(values) or plain(key).startswith(_LEVELS)):
             found.append(key)
@@ -198,7 +196,6 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     doors: list[DrawnDoor] = []
     boundaries: list[shapely.Geometry] = []
     num_others = 0
-    # sort the features by kind
     for k, feature in enumerate(required_list(data, "features")):
         where = f"features[{k}]"
         about = feature.get("properties") if isinstance(feature, Mapping) else None
@@ -227,7 +224,6 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             num_others += 1
     if not labels:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
-    # the drawing of these parts
     boundary, left_out = largest_boundary(boundaries)
     left_out += ("features that are neither room nor door",) * num_others
     # doors refer to rooms by their ids, or by their places if not all have different ones

@@ -230,7 +230,6 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
         most = options.max_nodes + options.halls
         records = plan_records(path, most, options.gap, options.unit, own_names)
         found = recognise_codes(path, records, options.room_codes)
-    # read each record
     reading = Reading(options)
     for record in progress.track(records, f"reading {path.name}", "plans"):
         reading.take(record, found.table_of(record))
@@ -317,7 +316,6 @@ def numbered_partials(
         number: record_of_line(*place, _room_codes, parse) for number, place in lines.items()
     }
     found = recognise_codes(path, records.values(), room_codes)
-    # read each line
     partials = {}
     for number, record in records.items():
         try:
@@ -346,7 +344,6 @@ def _parse_partial(
         raise DiagramError(
             "given", "completions keep the number of their line under this key; rename yours"
         )
-    # words and size that the model knows
     if vocabulary is not None:
         check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
     if diagram.num_rooms > max_nodes:

@@ -123,7 +123,6 @@ def checked_files(
     check_installed()
     if "ifc" in formats:
         check_ifc()
-    # files that may be written
     style = DrawingStyle(options.language, options.layers, options.storey)
     files = PlanFiles(Path(options.out), options.picture, formats, style)
     for option, file in read.items():
@@ -315,7 +314,6 @@ def drop_invalid_plans(
     sound, problems = [], list(report.problems)
     for k, diagram in enumerate(report.diagrams):
         try:
-            # reading the plan finds what is wrong with it
             if diagram.boxes is not None:
                 plan = FloorPlan.of(diagram, unit)
                 added_rooms(diagram)

@@ -141,7 +141,6 @@ class PlanFiles:
                     if stop_asked():
                         break
                 write_text(self.folder / PLANS, text)
-            # numbers on all plans
             numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
             pairs = [pair for pair in zip(jobs, realised, strict=False) if pair[1].plans]
             if raised := sum(len(_rooms_at_least_area(*pair)) for pair in pairs):
@@ -172,7 +171,6 @@ def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Score
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
         objects[0].pop(SCORES, None)  # of an earlier plan
     else:
-        # each plan with targets, scores and shortfalls
         targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
         if smallest := _rooms_at_least_area(job, found):
             targets["at_least"] = smallest
@@ -205,7 +203,6 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
         if not of_diagram.plans:
             broken.append({"plan": f"{number}", "rules": {}})
         for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
-            # the verdict on each broken rule
             other = EXCLUDED if of_diagram.excluded else NOT_FOUND
             rules = {
                 each.rule: PROVED if each.proved else other for each in shortfalls if each.rule
@@ -213,7 +210,6 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
             if rules:
                 why = of_diagram.explanation.sentences(of_diagram.names)
                 broken.append({"plan": _stem(number, variant), "rules": rules, "why": why})
-    # errors of the first plan of each diagram
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
     return {

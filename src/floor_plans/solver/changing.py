@@ -145,7 +145,6 @@ class Change:
         """Raise ``ValueError`` if two rooms with locked places do not have their relation there."""
         boxes = (self.plan.diagram.boxes or ())[:shared]
         relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
-        # the diagram's relations on the earlier boxes
         placed = FloorPlan(BubbleDiagram(diagram.rooms[:shared], relations, boxes))
         stay = {room for room, lock in self.locked.items() if lock == PLACE}
         names = room_names(diagram)
@@ -182,7 +181,6 @@ def changed_jobs(
             if plan is None:
                 found.append(request.job(number, diagram))
                 continue
-            # changes of a line, relative to its earlier plan
             for key in diagram.metadata:
                 close = get_close_matches(key, CHANGE_KEYS, 1, 0.8)
                 if close and key not in CHANGE_KEYS:

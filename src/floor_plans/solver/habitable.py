@@ -90,7 +90,6 @@ class Habitable(DecidedOnce[Broken]):
         measured, threads = DiagramSet.of(diagrams), torch.get_num_threads()
         keys, orders = measured.canonical_keys.tolist(), measured.canonical_orders
         asked = f"{_planner_version()}, {json.dumps(dict(self.rules.rules), sort_keys=True)}"
-        # cached answers
         answers = cached_answers(asked, keys)
         new = [k for k, key in enumerate(keys) if key not in answers]
         # a diagram that is not buildable has no plan

@@ -101,7 +101,6 @@ def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
         found.append(Shortfall(text, "", "areas", rooms))
     if not has_usual_shapes(plan, spec.areas):
         found.append(Shortfall("rooms are narrower or longer than usual", demand="shapes"))
-    # doors
     if rooms := unreached(plan):
         found.append(Shortfall(f"no door leads to {names(rooms)}", "", "doors", rooms))
     if spec.front_door is not None:
@@ -121,7 +120,6 @@ def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
     walls = facade_lengths(plan, balconies, OUTER_WALL)
     if rooms := tuple(k for k, length in walls.items() if length < BALCONY_WALL - _ROUNDING):
         found.append(Shortfall(f"{names(rooms)} has no outer wall", "", "balconies", rooms))
-    # rules
     broken = judge(plan, spec.rules).broken
     found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
     return tuple(found)

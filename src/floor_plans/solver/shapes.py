@@ -102,7 +102,6 @@ def _window_spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
     free = wall.length - 2 * _FROM_CORNER
     if width < _STEP / 2 or free < _NARROWEST:
         return
-    # number and width of the windows
     wanted = min(max(width, _NARROWEST), free)
     number = math.ceil(wanted / _WIDEST - 1e-9)
     each = math.ceil(wanted / number / _STEP - 1e-6) * _STEP
@@ -140,17 +139,14 @@ class PlanShapes:
         self.windows = find_windows(plan)
         self.glazed = [self.solid.intersection(window_space(each)) for each in self.windows]
         self.walls = self.solid.difference(shapely.union_all([openings, *self.glazed]))
-        # the boundary line
         self.boundary = shapely.LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
-        # dead area
         everything = fill_gaps(shapely.union_all(plan.rooms))
         outline = plan.outline
         if plan.boundary is None:
             parts = shapely.get_parts(everything)
             outline = shapely.union_all([shapely.Polygon(part.exterior) for part in parts])
         self.dead = outline.difference(everything).difference(self.solid)
-        # doors
         self.sliding = [door for door in doors if is_sliding(plan, door)]
         self.panes = [pane for door in self.sliding for pane in _panes_of_door(door)]
         self.swings = hang_doors(plan)

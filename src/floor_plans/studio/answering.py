@@ -128,7 +128,6 @@ def read_realise(content: bytes) -> Job:
 def read_plan(content: bytes) -> PlanOrder:
     """Read a request for plans."""
     body = read_body(bodies.PlanBody, content)
-    # a given diagram or plan excludes options of sampling
     is_given = body.diagram is not None or body.near is not None
     if is_given and (body.brief or body.num_rooms or body.candidates):
         raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
@@ -357,7 +356,6 @@ def best_plans_of_order(
     finished diagrams, and every plan. Raises ``ValueError`` for an order that is wrong or cannot be
     met, ``Cancelled`` or ``Stopped`` for a cancelled one."""
     body = order.body
-    # plans of one diagram
     if order.job is not None:
         report(0, 1)
         job = replace(order.job, variants=body.num)
@@ -378,7 +376,6 @@ def best_plans_of_order(
                         report.send("found", shown)
                 report(number, len(jobs))
                 every += plans
-    # the best of all plans
     kept = [each for each in every if not (body.livable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: body.num]]
     if not best and not reason:

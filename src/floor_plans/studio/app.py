@@ -129,7 +129,6 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
         docs_url=None,  # its page would load scripts from another host
         redoc_url=None,
     )
-    # paths
     app.state.studio = studio
     _add_errors(app)
     _add_facts(app, studio)
@@ -311,7 +310,6 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
         work = partial(answering.best_plans_of_order, studio.pickled, studio.workers, order)
         return submit_job(studio, request, work)
 
-    # state and answer
     @app.get("/api/jobs/{job}", summary="State of a job, and its answer", **states)
     async def state(job: str) -> dict[str, Any]:
         if (found := studio.jobs.state(job)) is None:

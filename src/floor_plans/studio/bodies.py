@@ -159,7 +159,6 @@ class NearBody(_Body):
 
     def as_change(self) -> Change:
         """Convert to a change of the solver; ``ValueError`` names a wrong key."""
-        # the plan, and moved walls, within limits
         plan = finding.plan_within_limits(self.plan)
         finding.check_rooms(plan)
         places = finding.corners_of_boxes(plan)

@@ -45,7 +45,6 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default="true",
         help="open the page in a browser (default: %(default)s)",
     )
-    # resources
     parser.add_argument(
         "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
     )
@@ -75,7 +74,6 @@ def _run(options: argparse.Namespace) -> None:
     model = options.load(options.checkpoint, plugins=plugins)
     app = create_app(model, token=options.token, workers=workers)
     app.state.studio.start_workers()
-    # log in JSON lines, then serve
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -153,7 +153,6 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
-        # read the body within its limits
         most = MOST_OF_A_DRAWING if scope["path"] == "/api/plot" else MOST_BYTES
         try:
             body = await asyncio.wait_for(_read(receive, most), BODY_SECONDS)
