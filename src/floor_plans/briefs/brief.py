@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import product
 from math import inf, prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.diagrams.files.yaml_nodes import Source
+from floor_plans.diagrams.files.yaml_nodes import BriefError, Source
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
+    from floor_plans.plans.site import Site
     from floor_plans.solver.requests import Diagrams
 
 ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
@@ -201,12 +203,14 @@ class PlanFacts:
 
     For the solver and a model conditioned on plans, in metres, y downwards: ``area`` of the floor
     in square metres, the corners of the ``outline`` in order, the middle of the ``front_door``. For
-    the solver alone: ``north`` in degrees clockwise from up, ``areas`` of rooms, pairs of kinds
-    with a door (``doors``), without any (``no_door``) and without a wall (``open``) between them,
-    the kinds that need daylight (``light``), and whether a wheelchair can be used (``accessible``).
+    the solver alone: the ``site`` in which the outline is found, ``north`` in degrees clockwise
+    from up, ``areas`` of rooms, pairs of kinds with a door (``doors``), without any (``no_door``)
+    and without a wall (``open``) between them, the kinds that need daylight (``light``), and
+    whether a wheelchair can be used (``accessible``).
     """
 
     area: float | None = None
+    site: Site | None = None
     outline: tuple[Point, ...] | None = None
     front_door: Point | None = None
     north: float | None = None
@@ -227,8 +231,13 @@ class PlanFacts:
         """Square metres that all rooms have at most: the area, or that of the outline; or inf."""
         if self.area is not None:
             return self.area
+        return inf if self.outline is None else self.outline_area
+
+    @property
+    def outline_area(self) -> float:
+        """Square metres of the outline, 0 without one."""
         if self.outline is None:
-            return inf
+            return 0.0
         corners = zip(self.outline, self.outline[1:] + self.outline[:1], strict=True)
         return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in corners)) / 2
 
@@ -252,8 +261,8 @@ class Brief:
         buildable: True if a floor plan of the diagram has to exist, see ``have_plans``.
         plan_facts: facts that are not in a diagram, for the solver and for a model conditioned on
             plans.
-        sources: file, line and key of ``num_rooms``, ``buildable``, ``named.NAME``, ``area`` and
-            ``outline``.
+        sources: file, line and key of ``num_rooms``, ``buildable``, ``named.NAME``, ``area``,
+            ``site`` and ``outline``.
         left_out: other requests of the file, which a diagram cannot express.
     """
 
@@ -290,6 +299,23 @@ class Brief:
         if not hasattr(model, "sample"):
             raise TypeError(f"expected a model that load(path) returns, got {model!r:.100}")
         return model.sample(num, brief=self, **options)
+
+    def facts_with_plot(self, total_area: float | None = None, file: object = None) -> PlanFacts:
+        """Return ``plan_facts`` with a plot in the site, if there is one.
+
+        ``total_area``: square metres of all rooms, if the brief does not state them; ``file``: that
+        of the brief. Raises ``BriefError`` if no plot is found.
+        """
+        facts = self.plan_facts
+        if facts.site is None or (facts.outline is not None and total_area is None):
+            return facts
+        try:
+            plot = facts.site.plot(total_area)
+        except ValueError as error:
+            path = Path(file) if isinstance(file, str) else None
+            line = self.sources["site"].line
+            raise BriefError(str(error), key="site", line=line, path=path) from error
+        return replace(facts, outline=plot.outline, front_door=plot.front_door)
 
     @property
     def rules(self) -> Iterator[Rule]:

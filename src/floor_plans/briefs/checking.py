@@ -38,6 +38,7 @@ def check_brief(options: argparse.Namespace) -> None:
         and options.max_nodes == RPLAN_VOCAB_CONFIG.n_max
     )
     brief = read_brief(options.file)
+    brief.facts_with_plot(file=options.file)
     for sentence in sentences(brief):
         print(sentence)
     for request in brief.left_out:

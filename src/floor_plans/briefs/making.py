@@ -102,7 +102,10 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
     if brief is None:
         return request
     # each fact of the plan may be stated once
-    facts = (brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)).plan_facts
+    read = brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)
+    facts = read.facts_with_plot(request.total_area, brief)
+    if facts.site is not None:
+        request = replace(request, site=facts.site.to_json())
     if facts.area is not None:
         if request.total_area is not None:
             raise ValueError(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
@@ -45,11 +46,15 @@ from floor_plans.briefs.words import (
     point_of,
     relation_rule,
     sentences_in,
+    site_of,
     union_of_kinds,
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
+
+_MOST_OF_ROOM, _MOST_ROOMS = 25.0, 8
+"""Square metres per room, and number of rooms, of a plan for which neither is stated, at most."""
 
 _WEIGHT = 10.0  # default weight of a sentence in ``should``
 
@@ -236,7 +241,49 @@ class _Reading:
         self.sources["buildable"] = node.source
         self.parts["buildable"] = _flag(node)
 
+    def read_site(self, node: Node) -> None:
+        """Read the site, and find a plot for the rooms of the brief, if these can be known."""
+        north = self.facts.get("north")
+        site, turned = site_of(node, north)
+        if north is not None and turned:
+            self.facts["north"] = round((north + turned) % 360, 6)
+        area, number = self._programme(), self.parts.get("num_rooms", Numbers())
+        most = _MOST_OF_ROOM * (number.most or _MOST_ROOMS)
+        self.facts["site"] = replace(site, most_rooms=most)
+        self.sources["site"] = self.sources["outline"] = node.source
+        try:
+            plot = self.facts["site"].plot(area)
+        except ValueError as error:
+            if area is not None:
+                raise node.error(str(error)) from error
+            return  # the area may be stated elsewhere, see ``Brief.facts_with_plot``
+        self.facts |= {"outline": plot.outline, "front_door": plot.front_door}
+
+    def _programme(self) -> float | None:
+        """Square metres of all rooms: stated, or estimated if areas of some rooms are."""
+        from floor_plans.solver.spec import TYPICAL_AREAS, with_walls  # imports torch
+
+        rules: Sequence[AreaRule] = self.facts.get("areas", ())
+        if "area" in self.facts or not rules:
+            area: float | None = self.facts.get("area")
+            return area
+        # the fewest rooms, with the middle of their ranges or typical areas
+        counts: Sequence[CountRule] = self.parts.get("counts", ())
+        kinds = [rule.kind for rule in counts for _ in range(rule.number.least)]
+        kinds += [r.kind for r in rules if not any(k.types & r.kind.types for k in kinds)]
+        number = self.parts.get("num_rooms", Numbers())
+        total = mean(TYPICAL_AREAS) * max(0, number.least - len(kinds))
+        for kind in kinds:
+            stated = [rule for rule in rules if rule.kind.types & kind.types]
+            least = max((rule.least for rule in stated), default=0.0)
+            most = min((rule.most for rule in stated if rule.most is not None), default=least)
+            known = [TYPICAL_AREAS[code] for code in kind.types if code < len(TYPICAL_AREAS)]
+            total += with_walls((least + most) / 2) if stated else mean(known or TYPICAL_AREAS)
+        return round(total, 1)
+
     def read_fact(self, node: Node) -> None:
+        if node.key in self.facts:
+            raise node.error("the site: finds it; leave one out")
         readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
         self.facts[node.key] = readers[node.key](node)
         self.sources[node.key] = node.source
@@ -348,10 +395,11 @@ KEYS: Mapping[str, Key] = {
     "buildable": Key(_Reading.read_buildable, "true: there is a floor plan"),
     "realisable": Key(_Reading.read_buildable, "the same as buildable"),
     "area": Key(_Reading.read_fact, "square metres of all rooms"),
-    "outline": Key(_Reading.read_fact, "corners of the outline in metres"),
-    "front_door": Key(_Reading.read_front_door, "place of the front door on the outline"),
     "north": Key(_Reading.read_fact, "degrees clockwise from up"),
     "areas": Key(_Reading.read_areas, "square metres without walls: [least, most], or the least"),
+    "site": Key(_Reading.read_site, "land with setbacks, in which the outline is found"),
+    "outline": Key(_Reading.read_fact, "corners of the outline in metres"),
+    "front_door": Key(_Reading.read_front_door, "place of the front door on the outline"),
     "doors": Key(_Reading.read_pairs, "pairs of rooms with a door between them"),
     "no_door": Key(_Reading.read_pairs, "pairs of rooms without a door between them"),
     "open": Key(_Reading.read_pairs, "pairs of rooms without a wall between them"),

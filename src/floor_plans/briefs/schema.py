@@ -9,6 +9,7 @@ from typing import Any
 
 from floor_plans.briefs.reading import KEYS
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.plans.site import SIDES
 
 Schema = dict[str, Any]
 
@@ -26,11 +27,13 @@ def _by_name(values: Schema) -> Schema:
 def _option(**more: Schema) -> Schema:
     """Schema of rules that hold together; ``more``: further keys."""
     keys = {"rooms": _by_name(_ref("number")), "relations": _listed(_ref("rule")), **more}
-    closed: Schema = {
-        "additionalProperties": False,
-        "anyOf": [{"required": [key]} for key in ("rooms", "relations")],
-    }
-    return {"anyOf": [_ref("rule"), {"type": "object", "properties": keys, **closed}]}
+    return {"anyOf": [_ref("rule"), _closed(keys, "rooms", "relations")]}
+
+
+def _closed(keys: Schema, *some: str) -> Schema:
+    """Schema of an object with these keys only, ``some`` of which it has."""
+    needed = [{"required": [key]} for key in some]
+    return {"type": "object", "properties": keys, "additionalProperties": False, "anyOf": needed}
 
 
 def _ref(name: str) -> Schema:
@@ -39,7 +42,14 @@ def _ref(name: str) -> Schema:
 
 _METRES: Schema = {"type": "number"}
 _AREA: Schema = {"type": "number", "exclusiveMinimum": 0}
+_FREE: Schema = {"type": "number", "minimum": 0}
 _FLAG: Schema = {"type": "boolean"}
+_SITE = {
+    "polygon": _listed(_ref("point"), 3),
+    **{"width": _AREA, "depth": _AREA, "street": {"type": ["string", "integer"]}},
+    "setbacks": {"anyOf": [_FREE, _listed(_FREE, 3), _closed(dict.fromkeys(SIDES, _FREE), *SIDES)]},
+    "coverage": {**_AREA, "maximum": 1},
+}
 
 _DEFINITIONS: dict[str, Schema] = {
     "kind": {
@@ -106,6 +116,10 @@ _SCHEMAS: dict[str, tuple[Schema, Any]] = {
     "area": (_AREA, 85),
     "outline": (_listed(_ref("point"), 3), [[0, 0], [12, 0], [12, 8], [0, 8]]),
     "front_door": (_ref("point"), [6, 8]),
+    "site": (
+        _closed(_SITE, "polygon", "width"),
+        {"width": 14, "depth": 24, "setbacks": {"front": 5, "left": 3, "right": 3}},
+    ),
     "north": (_METRES, 30),
     "areas": (
         _by_name({"anyOf": [_AREA, _listed(_AREA, 2, 2)]}),

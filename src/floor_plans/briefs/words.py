@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import unknown_name
@@ -12,7 +13,8 @@ from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity, Rela
 from floor_plans.diagrams.files.fields import DiagramError, may_mean, room_type_of
 from floor_plans.diagrams.files.yaml_nodes import Node
 from floor_plans.diagrams.vocabulary import NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
-from floor_plans.plans.outline import MOST_AREA, Outline
+from floor_plans.plans.outline import LONGEST, MOST_AREA, Outline
+from floor_plans.plans.site import SIDES, Site, side_towards, sides_from_street, straightened
 
 if TYPE_CHECKING:
     from floor_plans.briefs.brief import Point
@@ -32,6 +34,8 @@ _FORMS = "6, 5-7, [5, 7], at least 5, at most 7 or 5+"
 _MOST_DIGITS = 4
 
 _MOST_WEIGHT = 1_000_000
+
+_NEAR = 1e-3  # distance of two corners of a site that are one, metres
 
 ADJACENT_WORDS = ("adjacent", "adjacent-to", "beside", "next-to", "touches")
 
@@ -300,6 +304,83 @@ def outline_of(node: Node) -> tuple[Point, ...]:
     except DiagramError as error:
         raise node.error(error.reason) from error
     return corners
+
+
+_SITE_KEYS = ("polygon", "width", "depth", "setbacks", "street", "coverage")
+_TURNS = {"bottom": 180, "left": 270, "top": 0, "right": 90}
+_COMPASS = {"north": 0, "east": 90, "south": 180, "west": 270}
+"""Sides of a site: degrees clockwise from up, or from north."""
+
+
+def site_of(node: Node, north: float | None) -> tuple[Site, float]:
+    """Read a site, and the degrees by which it is turned clockwise to straighten its street."""
+    parts = _known(node, _SITE_KEYS)
+    # the corners, without repetition
+    if {"polygon", "width", "depth"} & parts.keys() not in ({"polygon"}, {"width", "depth"}):
+        raise node.error("expected polygon: [[x, y], ...], or width: and depth: in metres")
+    if "polygon" in parts:
+        written = outline_of(parts["polygon"])
+    else:
+        width, depth = (_metres(parts[key], least=1.0) for key in ("width", "depth"))
+        written = ((0.0, 0.0), (width, 0.0), (width, depth), (0.0, depth))
+    around = pairwise([*written, written[0]])
+    corners = [a for a, b in around if math.dist(a, b) > _NEAR]
+    # the street, then setbacks as seen from it
+    street = _street_of(parts.get("street"), corners, north)
+    polygon, turned = straightened(corners, street)
+    setbacks, coverage = [0.0] * len(corners), 1.0
+    if free := parts.get("setbacks"):
+        if isinstance(free.value, dict):
+            metres = {side: _metres(each) for side, each in _known(free, SIDES).items()}
+            setbacks = [metres.get(side, 0.0) for side in sides_from_street(corners, street)]
+        else:
+            each = free.value if isinstance(free.value, tuple) else (free,) * len(corners)
+            setbacks = list(map(_metres, each))
+        if len(setbacks) != len(corners):
+            raise free.error(f"expected {len(corners)}, one for each side; got {len(setbacks)}")
+    if share := parts.get("coverage"):
+        coverage = _number(share) or 0.0
+        if not 0 < coverage <= 1:
+            raise share.error(f"expected a share above 0 and at most 1, got {share.shown}")
+    site = Site(polygon, tuple(setbacks), street, coverage)
+    if not site.buildable.area:
+        raise parts["setbacks"].error(f"they leave nothing of {site.area:g} m2; give less")
+    return site, turned
+
+
+def _known(node: Node, keys: Sequence[str]) -> dict[str, Node]:
+    """Entries of a node, which have some of these keys."""
+    parts = node.entries(f"some of the keys {', '.join(keys)}")
+    for key, each in parts.items():
+        if key not in keys:
+            raise each.error(unknown_name("key", key, keys))
+    return parts
+
+
+def _street_of(node: Node | None, corners: Sequence[Point], north: float | None) -> int:
+    """Read the number of the side at the street, which is at the bottom unless stated."""
+    side = "bottom" if node is None else node.value
+    if node is not None:
+        if type(side) is int and 1 <= side <= len(corners):
+            return int(side) - 1
+        words = (*_TURNS, *_COMPASS)
+        if side not in words:
+            raise node.error(
+                f"expected one side, that of the entrance: {', '.join(words)}, or its number from "
+                f"1 to {len(corners)}; got {node.shown}"
+            )
+        if side in _COMPASS and north is None:
+            raise node.error(f"{side} needs north:, degrees clockwise from up; or write bottom")
+    turn = math.radians(_TURNS[side] if side in _TURNS else _COMPASS[side] + (north or 0.0))
+    return side_towards(corners, complex(math.sin(turn), -math.cos(turn)))
+
+
+def _metres(node: Node, least: float = 0.0) -> float:
+    """Read metres."""
+    number = _number(node)
+    if number is None or not least <= number <= LONGEST:
+        raise node.error(f"expected metres from {least:g} to {LONGEST}, got {node.shown}")
+    return number
 
 
 def _number(node: Node) -> float | None:

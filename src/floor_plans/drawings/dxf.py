@@ -12,12 +12,15 @@ from floor_plans.drawings.drawn_parts import EMBEDDED, DrawingStyle, embedded_js
 from floor_plans.drawings.drawn_plan import drawn_floor, flip_point, flip_y
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.libraries import ezdxf, shapely
+from floor_plans.plans.site import site_of_plan
 from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines
 
 LAYERS = {
     "OUTLINE": (8, "A-FLOR-OTLN"),
     "BOUNDARY": (8, "C-PROP"),
+    "SITE": (8, "C-PROP-LINE"),
+    "SETBACKS": (8, "C-PROP-SBCK"),
     "ROOMS": (9, "A-AREA"),
     "WALLS": (7, "A-WALL"),
     "DOORS": (30, "A-DOOR"),
@@ -27,11 +30,12 @@ LAYERS = {
     "LABELS": (7, "A-AREA-IDEN"),
 }
 """Colour of each layer, and its name in the guidelines of the American Institute of Architects. A
-plan with a boundary has BOUNDARY instead of OUTLINE."""
+plan with a boundary has BOUNDARY instead of OUTLINE; one with a site SITE and SETBACKS as well."""
 
 PLAIN_LAYERS = {aia: plain for plain, (_, aia) in LAYERS.items()}
 
 BOUNDARY = "BOUNDARY"
+_OF_SITES = ["SITE", "SETBACKS"]
 APP = EMBEDDED.upper()  # name of our records in the file
 
 FLOOR, HOLE, DOOR, LABEL = "floor", "hole", "door", "label"
@@ -76,14 +80,16 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     Layers: WALLS (closed polylines, open at doors and windows), DOORS (their openings as lines, and
     blocks with leaf and arc), WINDOWS (a proposal), RAILINGS, DIMENSIONS, LABELS (names, and square
     metres between walls), ROOMS (floors up to the middle of walls, closed polylines; not plotted)
-    and BOUNDARY, or OUTLINE for a plan without a boundary. The plan's own JSON is a record,
-    DISCRETE_DIFFUSION, which CAD programs keep.
+    and BOUNDARY, or OUTLINE for a plan without a boundary; SITE, and SETBACKS within it. The plan's
+    own JSON is a record, DISCRETE_DIFFUSION, which CAD programs keep.
     """
     from ezdxf import bbox
 
     sheet = _Sheet(plan, style)
     outline = "OUTLINE" if plan.boundary is None else BOUNDARY
     sheet.ring(outline, flip_y(plan.outline).exterior)
+    for layer, land in zip(_OF_SITES, sheet.site, strict=False):
+        sheet.polygons(layer, land)
     for k in range(plan.diagram.num_rooms):
         sheet.room(k)
     sheet.polygons("WALLS", sheet.shapes.walls)
@@ -125,12 +131,17 @@ class _Sheet:
         self.document.units = units.M  # $INSUNITS = 6
         self.document.appids.add(APP)
         self.space = self.document.modelspace()
-        unused = "OUTLINE" if plan.boundary is not None else BOUNDARY
+        self.site = site_of_plan(plan) or ()
+        unused = {"OUTLINE" if plan.boundary is not None else BOUNDARY}
+        unused |= set() if self.site else {*_OF_SITES}
         for name, (colour, _) in LAYERS.items():
-            if name != unused:
+            if name not in unused:
                 layer = self.document.layers.add(self.layer(name), color=colour)
                 layer.dxf.plot = int(name not in ("ROOMS", "OUTLINE"))
         self.document.layers.get(self.layer("WALLS")).dxf.lineweight = _WALL_WEIGHT
+        if self.site:
+            self.document.linetypes.add("DASHED", [0.75, 0.5, -0.25])
+            self.document.layers.get(self.layer("SETBACKS")).dxf.linetype = "DASHED"
         # styles of texts and dimensions, and the block of a door
         self.document.styles.add("PLAN", font="arial.ttf")
         self.document.dimstyles.new("PLAN", dxfattribs=_DIMENSIONS | {"dimtxsty": "PLAN"})

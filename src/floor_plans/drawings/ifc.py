@@ -16,6 +16,7 @@ from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
 from floor_plans.plans.libraries import shapely
+from floor_plans.plans.site import site_of_plan
 from floor_plans.rules.finding import kinds_of
 from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
 
@@ -41,7 +42,7 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
     """Write a plan as IFC, in metres, y upwards: project, site, building and storey, and on it
     spaces, straight pieces of wall with openings, doors, windows (a proposal) and railings, between
     two slabs. An opening lies in one wall. Walls and slabs have a material of one layer, spaces
-    their boundaries of first level, the site the border of the plot or of the plan.
+    their boundaries of first level, the site its border, or that of the plot or of the plan.
 
     NetFloorArea, NetPerimeter and NetVolume of a space are those of its solid, the free floor
     between walls; GrossFloorArea and GrossPerimeter go to the middle of the walls. Ids are derived
@@ -212,7 +213,8 @@ class _Building:
             )
             self._aggregate(above, [part])
             if kind == "IfcSite":
-                part.Representation = model.footprint(flip_y(self.plan.outline))
+                land, _ = site_of_plan(self.plan) or (self.plan.outline, None)
+                part.Representation = model.footprint(flip_y(land))
             above = part
         above.Elevation = 0.0
         return above

@@ -33,6 +33,7 @@ from floor_plans.drawings.drawn_parts import (
 )
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.floor_plan import Point as Corner
+from floor_plans.plans.site import site_of_plan
 from floor_plans.plans.walls import clear_areas
 from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent_of_plan, hatching
 
@@ -167,6 +168,7 @@ _FRAMED: dict[str, Any] = {"facecolor": "white", "edgecolor": WALL, "linewidth":
 _LIGHT = 0.6  # share of a bubble's colour in the colour of a floor
 _CORNER, _ARROW = 0.3, 0.12
 """Inches from the corner of a card to the middle of the north arrow, and half its length."""
+_LAND = 0.11  # size of the site in the corner of a card, as a share of the card
 _HATCH = 0.07  # inches between two lines of the hatching of dead area
 
 
@@ -230,6 +232,8 @@ class PlanPen:
         self._plot_labels()
         if self.plan.north is not None:
             self._plot_north(math.radians(self.plan.north))
+        if (site := site_of_plan(self.plan)) is not None:
+            self._plot_site(*site)
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
         """Points of the plan in inches on the page."""
@@ -307,6 +311,22 @@ class PlanPen:
                 zorder=7,
                 **style,
             )
+
+    def _plot_site(self, land: Polygon, buildable: Geometry) -> None:
+        """Plot the site in the upper left corner of the card: its border, the setbacks as dashed
+        lines, and the outline of the plan."""
+        x0, y0, x1, y1 = land.bounds
+        scale, dashes = _LAND * self.side / max(x1 - x0, y1 - y0), (0, (4, 3))
+        corner = np.array([self.left, self.top]) + _CORNER / 3
+        look = {"edgecolor": MUTED_TEXT, "facecolor": "none", "linewidth": 0.5, "zorder": 6}
+        for name, area, own in (
+            ("site", land, {}),
+            ("setbacks", buildable, {"linestyle": dashes}),
+            ("plot", self.plan.outline, {"facecolor": MUTED_TEXT}),
+        ):
+            for part in get_parts(area):
+                path = Path(corner + (part.exterior.coords - np.array([x0, y0])) * scale)
+                self.axes.add_artist(PathPatch(path, gid=f"{self.name}-{name}", **(look | own)))
 
     def _plot_north(self, turned: float) -> None:
         """Plot a north arrow in the upper right corner of the card."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -57,6 +57,7 @@ class PlanRequest(Checked):
         front_door: point of the front door on the boundary of the outline, in metres.
         north: degrees clockwise from up; plans with living rooms in the south are preferred.
             North is stored in the metadata of plans, and plotted.
+        site: lines of the site for the metadata of plans, see ``Site.to_json``.
 
     Raises:
         ValueError: a number is out of its range.
@@ -72,6 +73,7 @@ class PlanRequest(Checked):
     hall: Annotated[str, OneOf(HALLS)] = AUTO
     front_door: Point | None = None
     north: float | None = None
+    site: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         # the front door is a place on the boundary
@@ -174,7 +176,9 @@ class PlanRequest(Checked):
         north = self.north
         if north is None and metadata.get("north") is not None:
             north = finite_number(metadata["north"], "north")
-        bare = replace(diagram, metadata=metadata | ({} if north is None else {"north": north}))
+        more = {"north": north, "site": self.site}
+        metadata |= {key: value for key, value in more.items() if value is not None}
+        bare = replace(diagram, metadata=metadata)
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
         spec = PlanSpec(areas, self.tolerance, outline, self.rules, self.front_door, north)

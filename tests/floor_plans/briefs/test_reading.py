@@ -243,7 +243,7 @@ def test_the_schema_is_published_and_examples_of_its_keys_are_read():
     outline = {"outline": [[0, 0], [12, 0], [12, 8], [0, 8]]}
     for key, described in schema["properties"].items():
         for example in described["examples"]:
-            asked = {**outline, key: example}
+            asked = {**(outline if key != "site" else {}), key: example}
             jsonschema.validate(asked, schema)
             brief_of(asked)
 
