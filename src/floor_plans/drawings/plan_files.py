@@ -13,6 +13,7 @@ import numpy as np
 
 from discrete_diffusion.runtime import suffix_of
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.files.code_tables import (
     CODE_TABLES,
     CODES_FIELD,
@@ -50,13 +51,6 @@ from floor_plans.diagrams.files.foreign_files import (
     read_document,
 )
 from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
-from floor_plans.diagrams.files.graph_formats import (
-    GRAPH,
-    graph_of,
-    parse_cubigraph,
-    plans_by_id,
-    read_graphml,
-)
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE
@@ -261,7 +255,7 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
     "rel": ("coarse", _parse_rendered),
     "ed_rm": ("houseganpp", _parse_boxes),
     "boxes": (None, _parse_boxes),
-    GRAPH: (None, parse_cubigraph),
+    graph_formats.GRAPH: (None, graph_formats.parse_cubigraph),
 }
 """Fields that identify a format by the first field that a plan has, with the table of its room
 codes, if the format fixes the table, and the parser."""
@@ -415,7 +409,7 @@ def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterato
 def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
     """Records of an object, of a list of objects, or of an object that holds them by id."""
     data = read_document(path)
-    if (by_id := plans_by_id(data)) is not None:
+    if (by_id := graph_formats.plans_by_id(data)) is not None:
         for name, item in by_id.items():
             item = {"name": name, **item}
             yield Record(path, f"plan {name}", room_codes(item), partial(parse, item))
@@ -433,7 +427,7 @@ def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]
     """Record of a GraphML file."""
     try:
         with open_plans(path) as file:
-            graph = graph_of(file.read().decode("utf-8"))
+            graph = graph_formats.graph_of(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error
 
@@ -443,7 +437,7 @@ def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]
             about["room"] = names.room_type(about["room"])
 
     def parse(codes: str | None) -> Plan:
-        plan = read_graphml(graph, codes=codes or OUR_TABLE)
+        plan = graph_formats.read_graphml(graph, codes=codes or OUR_TABLE)
         check_size(plan.diagram.num_rooms, max_nodes, "rooms")
         return plan
 

@@ -21,17 +21,7 @@ from floor_plans.studio import LOCAL, answering, bodies
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
 from floor_plans.studio.jobs import Late, Stopped
 from floor_plans.studio.sampling import Ask, DiagramModel, TooBusy
-from floor_plans.studio.studio import (
-    FAILED,
-    LATE,
-    Studio,
-    diagram_answer,
-    job_events,
-    json_content_of,
-    read_in_process,
-    result_of_errand,
-    submit_job,
-)
+from floor_plans.studio.studio import FAILED, LATE, Studio, json_content_of, result_of_errand
 
 logger = logging.getLogger(__name__)
 
@@ -234,7 +224,7 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
 
     @_post(app, "/api/realise", response_model=shown_or_none, response_model_exclude_unset=True)
     async def realise(request: Request) -> dict[str, Any]:
-        job = await read_in_process(studio, answering.read_realise, request)
+        job = await studio.read_in_process(answering.read_realise, request)
         work = partial(studio.workers.run, answering.shown_plans_of_job, job)
         found = await result_of_errand(studio.realising, work, studio.seconds)
         if not found.plans:
@@ -267,19 +257,19 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
     # completions and samples come from the network's thread
     @_post(app, "/api/complete", **streams)
     async def complete(request: Request) -> Any:
-        body, given = await read_in_process(studio, answering.read_complete, request)
+        body, given = await studio.read_in_process(answering.read_complete, request)
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
-        return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
+        return await studio.diagram_answer(ask, positions=body.positions, stream=body.stream)
 
     @_post(app, "/api/sample", **streams)
     async def sample(request: Request) -> Any:
         read = partial(answering.read_body, bodies.SampleBody)
-        body = await read_in_process(studio, read, request)
+        body = await studio.read_in_process(read, request)
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
-        return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
+        return await studio.diagram_answer(ask, positions=body.positions, stream=body.stream)
 
     # briefs take longer: in a process, or as a job
     @_post(
@@ -289,12 +279,12 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         **answers,
     )
     async def brief(request: Request) -> Any:
-        body, given = await read_in_process(studio, answering.read_brief, request)
+        body, given = await studio.read_in_process(answering.read_brief, request)
         model, answer = studio.pickled, answering.brief_answer
         ask = (model, body, given)
         work = partial(answering.run_sampling, studio.workers, answer, ask, model)
         if body.job:
-            return submit_job(studio, request, lambda report: work(report.is_cancelled))
+            return studio.submit_job(request, lambda report: work(report.is_cancelled))
         return await result_of_errand(studio.briefs, work, studio.brief_seconds)
 
 
@@ -306,9 +296,9 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
 
     @_post(app, "/api/plan", status_code=202, response_model=bodies.Accepted)
     async def plan(request: Request) -> JSONResponse:
-        order = await read_in_process(studio, answering.read_plan, request)
+        order = await studio.read_in_process(answering.read_plan, request)
         work = partial(answering.best_plans_of_order, studio.pickled, studio.workers, order)
-        return submit_job(studio, request, work)
+        return studio.submit_job(request, work)
 
     @app.get("/api/jobs/{job}", summary="State of a job, and its answer", **states)
     async def state(job: str) -> dict[str, Any]:
@@ -331,4 +321,4 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
     async def events(job: str, request: Request) -> StreamingResponse:
         if studio.jobs.events(job, 0) is None:
             raise HTTPException(404, no_job)
-        return job_events(studio, job, request)
+        return studio.job_events(job, request)

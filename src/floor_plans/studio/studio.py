@@ -134,6 +134,52 @@ class Studio:
             "seconds": round(time.monotonic() - self.began, 1),
         }
 
+    async def read_in_process(self, read_content: Callable[[bytes], T], request: Request) -> T:
+        """Read the body of a request in another process."""
+        work = partial(self.readers.run, read_content, await json_content_of(request))
+        return await result_of_errand(self.reading, work, READ_SECONDS)
+
+    async def diagram_answer(self, ask: Ask, *, positions: bool, stream: bool) -> Any:
+        """Answer with diagrams of the network, at once or as server-sent events."""
+        start = time.perf_counter()
+
+        async def finished(future: Future[Answer]) -> dict[str, Any]:
+            answer = await asyncio.wait_for(asyncio.wrap_future(future), self.seconds)
+            convert = partial(answering.diagrams_as_json, answer.diagrams, positions=positions)
+            return {
+                "diagrams": await asyncio.to_thread(convert),
+                "approximate": list(answer.approximate),
+                "seconds": round(time.perf_counter() - start, 3),
+            }
+
+        if not stream:
+            return await finished(self.batcher.submit(ask))
+        # a stream: the network's thread puts each step into a queue of this loop
+        loop = asyncio.get_running_loop()
+        steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
+
+        def report(step: list[Revealed]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(steps.put_nowait, step)
+
+        # a full queue is refused here
+        future = self.batcher.submit(replace(ask, on_revealed=report))
+        events = _steps(steps, asyncio.ensure_future(finished(future)))
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    def submit_job(
+        self, request: Request, work: Callable[[Report], dict[str, Any]]
+    ) -> JSONResponse:
+        """Submit work as a job of the client, and answer with its id."""
+        client = request.client.host if request.client else ""
+        return JSONResponse(Accepted(job=self.jobs.submit(client, work)).model_dump(), 202)
+
+    def job_events(self, job: str, request: Request) -> StreamingResponse:
+        """Answer with the events of a job, after the last event that the client has received."""
+        last = request.headers.get("last-event-id", "")
+        events = _polled(self, job, int(last) + 1 if last.isdecimal() else 0)
+        return StreamingResponse(events, media_type="text/event-stream")
+
 
 async def result_of_errand(
     errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float
@@ -155,42 +201,6 @@ async def json_content_of(request: Request) -> bytes:
     if kind != "application/json":
         raise ValueError(f"Content-Type: expected application/json, got {reprlib.repr(kind)}")
     return await request.body()
-
-
-async def read_in_process(
-    studio: Studio, read_content: Callable[[bytes], T], request: Request
-) -> T:
-    """Read the body of a request in another process."""
-    work = partial(studio.readers.run, read_content, await json_content_of(request))
-    return await result_of_errand(studio.reading, work, READ_SECONDS)
-
-
-async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
-    """Answer with diagrams of the network, at once or as server-sent events."""
-    start = time.perf_counter()
-
-    async def finished(future: Future[Answer]) -> dict[str, Any]:
-        answer = await asyncio.wait_for(asyncio.wrap_future(future), studio.seconds)
-        convert = partial(answering.diagrams_as_json, answer.diagrams, positions=positions)
-        return {
-            "diagrams": await asyncio.to_thread(convert),
-            "approximate": list(answer.approximate),
-            "seconds": round(time.perf_counter() - start, 3),
-        }
-
-    if not stream:
-        return await finished(studio.batcher.submit(ask))
-    # a stream: the network's thread puts each step into a queue of this loop
-    loop = asyncio.get_running_loop()
-    steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
-
-    def report(step: list[Revealed]) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(steps.put_nowait, step)
-
-    future = studio.batcher.submit(replace(ask, on_revealed=report))  # a full queue is refused here
-    events = _steps(steps, asyncio.ensure_future(finished(future)))
-    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _steps(
@@ -219,21 +229,6 @@ def _event_text(name: str, data: Any, number: int | None = None) -> str:
     """Return a server-sent event as text; ``number``: its id."""
     id_line = "" if number is None else f"id: {number}\n"
     return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"
-
-
-def submit_job(
-    studio: Studio, request: Request, work: Callable[[Report], dict[str, Any]]
-) -> JSONResponse:
-    """Submit work as a job of the client, and answer with its id."""
-    client = request.client.host if request.client else ""
-    return JSONResponse(Accepted(job=studio.jobs.submit(client, work)).model_dump(), 202)
-
-
-def job_events(studio: Studio, job: str, request: Request) -> StreamingResponse:
-    """Answer with the events of a job, after the last event that the client has received."""
-    last = request.headers.get("last-event-id", "")
-    events = _polled(studio, job, int(last) + 1 if last.isdecimal() else 0)
-    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _polled(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
