@@ -75,35 +75,6 @@ def block_size(lines: Sequence[str], points: float) -> tuple[float, float]:
     return width, LINE_HEIGHT * sum(sizes)
 
 
-def label_of(
-    plan: FloorPlan,
-    room: int,
-    free: Geometry,
-    area: float,
-    *,
-    per_metre: float,
-    language: str,
-    number: int,
-) -> Label:
-    """Label that fits the ``free`` floor of a room: name and ``area``, else the name, else
-    ``number``. ``per_metre``: points per metre."""
-    name = labels_of_rooms(plan, language)[room]
-    largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
-    parts = get_parts(free)
-    floor = max(parts, key=lambda part: part.area) if len(parts) else None
-    if floor is not None and floor.area > 0:
-        grid = _Grid(floor)
-        for lines, points, angle in _label_forms(name, area, largest, str(number)):
-            width, height = (length / per_metre for length in block_size(lines, points))
-            sides = (height, width) if angle else (width, height)
-            spot = grid.place(*sides, [margin * points / per_metre for margin in _MARGINS])
-            if spot is not None:
-                return Label(lines, points, *spot, angle)
-    # nothing fits: a small number on the floor
-    point = (plan.rooms[room] if plan.areas[room] > 0 else plan.boxes[room]).representative_point()
-    return Label((str(number),), _NUMBER_SIZES[-1], point.x, point.y)
-
-
 def _label_forms(
     name: RoomName, area: float, largest: float, number: str
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
@@ -263,19 +234,10 @@ class PlanPen:
 
     def _plot_labels(self) -> None:
         """Plot the labels of rooms. The caption states areas that have no space on the floor."""
-        per_metre = self.per_metre * POINTS_PER_INCH
         names, areas = names_of_rooms(self.plan, self.language), clear_areas(self.plan)
         captions, number = [], 1
         for room, whole in enumerate(names):
-            label = label_of(
-                self.plan,
-                room,
-                self.shapes.free_floor(room),
-                areas[room],
-                per_metre=per_metre,
-                language=self.language,
-                number=number,
-            )
+            label = self._label_of(room, areas[room], number)
             if not label.lines[-1].endswith(_SQUARE_METRES):
                 is_number = label.lines[0] == str(number)
                 number += is_number
@@ -289,6 +251,28 @@ class PlanPen:
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
         x, y = self.left + 0.03 * self.side, self.bottom - 0.07
         self.axes.text(x, y, text, fontsize=points, **CAPTION)
+
+    def _label_of(self, room: int, area: float, number: int) -> Label:
+        """Label that fits the free floor of a room: name and ``area``, else the name, else
+        ``number``."""
+        plan, per_metre = self.plan, self.per_metre * POINTS_PER_INCH
+        name = labels_of_rooms(plan, self.language)[room]
+        largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
+        floor = max(
+            get_parts(self.shapes.free_floor(room)), key=lambda part: part.area, default=None
+        )
+        if floor is not None and floor.area > 0:
+            grid = _Grid(floor)
+            for lines, points, angle in _label_forms(name, area, largest, str(number)):
+                width, height = (length / per_metre for length in block_size(lines, points))
+                sides = (height, width) if angle else (width, height)
+                spot = grid.place(*sides, [margin * points / per_metre for margin in _MARGINS])
+                if spot is not None:
+                    return Label(lines, points, *spot, angle)
+        # nothing fits: a small number on the floor
+        whole = plan.rooms[room] if plan.areas[room] > 0 else plan.boxes[room]
+        point = whole.representative_point()
+        return Label((str(number),), _NUMBER_SIZES[-1], point.x, point.y)
 
     def _plot_label(self, label: Label) -> None:
         """Plot a label line by line, so that each line is where it was measured."""
