@@ -253,18 +253,9 @@ def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
     """Read a file; plans may have an added hall in addition to ``max_nodes`` rooms."""
     refuse_features(file)
-    return read_report(
-        file,
-        ReadOptions(
-            skip_invalid=skip_invalid,
-            max_nodes=options.max_nodes,
-            halls=1,
-            adjacency_threshold=options.adjacency_threshold,
-            unit=options.unit,
-            room_codes=options.room_codes,
-            room_names=options.room_names,
-        ),
-    )
+    names = ("max_nodes", "adjacency_threshold", "unit", "room_codes", "room_names")
+    given = {name: getattr(options, name) for name in names}
+    return read_report(file, ReadOptions(skip_invalid=skip_invalid, halls=1, **given))
 
 
 def describe_file(options: argparse.Namespace) -> None:

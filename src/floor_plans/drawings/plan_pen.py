@@ -141,6 +141,9 @@ _CORNER, _ARROW = 0.3, 0.12
 """Inches from the corner of a card to the middle of the north arrow, and half its length."""
 _LAND = 0.11  # size of the site in the corner of a card, as a share of the card
 _HATCH = 0.07  # inches between two lines of the hatching of dead area
+_TICK = 0.035  # half the length of a tick, inches
+_FROM_PLAN, _FROM_LINE = 0.22, 0.26
+"""Inches from a plan to its first line of dimensions, and between lines."""
 
 
 @dataclass(frozen=True)
@@ -323,36 +326,30 @@ class PlanPen:
         x, y = centre + 1.6 * _ARROW * along
         self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
 
-
-_TICK = 0.035  # half the length of a tick, inches
-_FROM_PLAN, _FROM_LINE = 0.22, 0.26
-"""Inches from a plan to its first line of dimensions, and between lines."""
-
-
-def plot_dimensions(pen: PlanPen, *, chained: bool) -> None:
-    """Plot the lines of dimensions of a plan, see ``dimension_lines``."""
-    left, top, right, bottom = extent_of_plan(pen.plan)
-    for line in dimension_lines(pen.shapes, chained=chained):
-        axis = line.axis
-        # place of the line, and of its stops, on the page
-        away = (_FROM_PLAN + line.number * _FROM_LINE) * (1 if line.far else -1)
-        at = pen.page([(right, bottom) if line.far else (left, top)])[0][1 - axis] + away
-        origin = pen.page([(left, top)])[0][axis] - (left, top)[axis] * pen.per_metre
-        marks = [origin + stop * pen.per_metre for stop in line.stops]
-        # the line with a tick at each stop: along x, then exchanged for the other axis
-        lines = [[(marks[0], at), (marks[-1], at)]]
-        for mark in marks:
-            lines.append([(mark - _TICK, at + _TICK), (mark + _TICK, at - _TICK)])
-            lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
-        if axis == 1:
-            lines = [[(y, x) for x, y in ends] for ends in lines]
-        pen.axes.add_collection(
-            LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
-        )
-        # the metres between stops, as large as fits
-        style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
-        for (first, low), (last, high) in pairwise(zip(marks, line.stops, strict=True)):
-            text, middle = f"{high - low:.2f}", (first + last) / 2
-            points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))
-            x, y = (middle, at - 0.08) if axis == 0 else (at - 0.08, middle)
-            pen.axes.text(x, y, text, fontsize=points, zorder=3, **style)
+    def plot_dimensions(self, *, chained: bool) -> None:
+        """Plot the lines of dimensions of a plan, see ``dimension_lines``."""
+        left, top, right, bottom = extent_of_plan(self.plan)
+        for line in dimension_lines(self.shapes, chained=chained):
+            axis = line.axis
+            # place of the line, and of its stops, on the page
+            away = (_FROM_PLAN + line.number * _FROM_LINE) * (1 if line.far else -1)
+            at = self.page([(right, bottom) if line.far else (left, top)])[0][1 - axis] + away
+            origin = self.page([(left, top)])[0][axis] - (left, top)[axis] * self.per_metre
+            marks = [origin + stop * self.per_metre for stop in line.stops]
+            # the line with a tick at each stop: along x, then exchanged for the other axis
+            lines = [[(marks[0], at), (marks[-1], at)]]
+            for mark in marks:
+                lines.append([(mark - _TICK, at + _TICK), (mark + _TICK, at - _TICK)])
+                lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
+            if axis == 1:
+                lines = [[(y, x) for x, y in ends] for ends in lines]
+            self.axes.add_collection(
+                LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
+            )
+            # the metres between stops, as large as fits
+            style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
+            for (first, low), (last, high) in pairwise(zip(marks, line.stops, strict=True)):
+                text, middle = f"{high - low:.2f}", (first + last) / 2
+                points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))
+                x, y = (middle, at - 0.08) if axis == 0 else (at - 0.08, middle)
+                self.axes.text(x, y, text, fontsize=points, zorder=3, **style)

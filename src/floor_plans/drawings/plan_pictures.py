@@ -40,7 +40,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
 )
 from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms, translated_word
-from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
+from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.walls import OUTER_WALL, clear_areas
 from floor_plans.solver.realised import Scores
@@ -124,7 +124,7 @@ def plot_plans(
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
         pens[-1].draw()
-        plot_dimensions(pens[-1], chained=chained)
+        pens[-1].plot_dimensions(chained=chained)
     # the footer explains the marks that occur
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
@@ -240,7 +240,7 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
         height=block - edge,
     )
     pen.draw()
-    plot_dimensions(pen, chained=True)
+    pen.plot_dimensions(chained=True)
     frame = [(edge, edge), (width - edge, edge), (width - edge, height - edge)]
     frame += [(edge, height - edge), (edge, edge)]
     lines = [frame, [(edge, block), (width - edge, block)]]
