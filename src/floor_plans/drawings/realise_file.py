@@ -231,8 +231,8 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of a file or folder, each with its location, number of diagrams
-    without boxes, and messages on plans that cannot be read."""
+    """Judgements and locations of the plans of a file or folder. ``problems``: sentences on plans
+    that cannot be read."""
 
     path: Path
     rules: RuleSet

@@ -45,8 +45,7 @@ _SECONDS = 7  # mean CPU-seconds of the solver for a diagram; few take more than
 
 
 class Habitable(DecidedOnce[Broken]):
-    """Judge that returns the rules broken by a plan of each diagram, which is habitable if it
-    breaks none.
+    """Judge that returns the rules broken by a plan of each diagram; without any it is habitable.
 
     The plan is the result of ``realise`` in a free outline, with typical areas of a fixed seed, for
     the canonical numbering of rooms. A diagram judged habitable certainly is; another may have a

@@ -354,7 +354,7 @@ def best_plans_of_order(
 ) -> dict[str, Any]:
     """Find plans, best first, as JSON with pictures and scores. ``report`` gets the number of
     finished diagrams, and every plan. Raises ``ValueError`` for an order that is wrong or cannot be
-    met, ``Cancelled`` or ``Stopped`` for a cancelled one."""
+    met, ``Stopped`` for a cancelled one."""
     body = order.body
     if order.job is not None:
         report(0, 1)

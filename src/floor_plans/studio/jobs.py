@@ -38,7 +38,6 @@ MOST_JOBS, MOST_KEPT = 32, 256
 forgotten first."""
 
 FAILED = "the studio failed on this job; its log says why"
-CANCELLED = "the job was cancelled"
 
 
 class Stopped(Exception):
@@ -230,19 +229,15 @@ Event = tuple[str, dict[str, Any]]
 {"answer"}, "error" {"error"}."""
 
 
-class Cancelled(Exception):
-    """Error: the job was cancelled; raised in its work."""
-
-
 def _unwanted(report: Report) -> dict[str, Any]:
-    """Raise ``Cancelled``; this replaces the work of an ended job."""
-    raise Cancelled
+    """Raise ``Stopped``; this replaces the work of an ended job."""
+    raise Stopped
 
 
 @dataclass
 class Report:
     """Job of a client, to which its work reports ``done`` of ``total`` parts; a call raises
-    ``Cancelled`` if the job was cancelled. ``status``: see ``bodies.JobState``."""
+    ``Stopped`` if the job was cancelled. ``status``: see ``bodies.JobState``."""
 
     client: str
     work: Callable[[Report], dict[str, Any]]
@@ -256,7 +251,7 @@ class Report:
 
     def __call__(self, done: int, total: int) -> None:
         if self.is_cancelled():
-            raise Cancelled
+            raise Stopped
         self.done, self.total = done, total
         self.send("progress", {"status": "working", "done": done, "total": total})
 
@@ -275,7 +270,7 @@ class Report:
             return
         self.status, self.ended, self.work = status, now, _unwanted
         kept = [(name, {} if name == "found" else data) for name, data in self.events]
-        last: Event = ("error", {"error": self.error or CANCELLED})
+        last: Event = ("error", {"error": self.error or "the job was cancelled"})
         if status == "done":
             last = ("done", {"answer": self.answer})
         self.events = [*kept, last]
@@ -397,7 +392,7 @@ class Jobs:
             answer, error = None, None
             try:
                 answer = job.work(job)
-            except (Cancelled, Stopped):
+            except Stopped:
                 with self._changed:
                     job.end("cancelled", self._now())
                 continue
