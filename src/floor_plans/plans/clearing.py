@@ -13,7 +13,7 @@ from floor_plans.plans.floor_plan import Box, Point
 from floor_plans.plans.outline import Wall
 
 _NEAR = 0.01  # metres by which a rectangle may be smaller
-_MOST = 4  # rectangles that are tried
+_MOST = 12  # rectangles that are tried
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.clearing import Clearing, Kept
-from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once, ordered
 from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def find_doors(
     front: Point | None = None,
     asked: DoorRequest = ANY_DOORS,
     clearing: Clearing | None = None,
+    hall: int | None = None,
 ) -> FloorPlan:
     """Return the plan with new doors: a front door, one door for every room, and those ``asked``.
 
@@ -120,7 +121,8 @@ def find_doors(
     A door is near the corner that is closer to the door by which the room is entered, unless the
     door of another pair would then not fit. With a ``clearing`` it is clear of one of the
     rectangles in such a room, if possible; the one that the fewest doors need counts. A door that
-    fits nowhere is left out: see ``unreached``. The same plan always gets the same doors.
+    fits nowhere is left out: see ``unreached``. Rooms with a wall to the ``hall`` are entered from
+    it. The same plan always gets the same doors.
     """
     least, names = LEAST_WALL + asked.width - DOOR, plan.diagram.room_names
     walls = {
@@ -134,7 +136,7 @@ def find_doors(
     for kept in [*_clearings(plan, clearing, walls), None]:
         reserved = {pair: (door.start, door.end) for pair, door in fixed.items()}
         while True:
-            placement = _place_doors(plan, walls, reserved, front, asked, fixed, kept)
+            placement = _place_doors(plan, walls, reserved, front, asked, fixed, kept, hall)
             placements.append(placement)
             # reserve a place for the first pair whose wall others have filled, and place all again
             wanted = next((pair for pair in placement.full if pair not in reserved), None)
@@ -178,6 +180,7 @@ def _place_doors(
     asked: DoorRequest,
     fixed: dict[Pair, Door],
     kept: Kept | None,
+    hall: int | None,
 ) -> _Placement:
     """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors;
     ``fixed``: the doors that are asked for; ``kept``: space that doors leave free if possible."""
@@ -200,7 +203,8 @@ def _place_doors(
             return _CROWDED
         if room in suites:
             return 1 if suites[room] == before else _NOT_ITS_MASTER
-        return 1 + _PASSAGE.get(names[before], _PRIVATE)
+        beside = hall is not None and hall not in (before, room) and ordered(hall, room) in walls
+        return 1 + 2 * beside + _PASSAGE.get(names[before], _PRIVATE)
 
     # enter the next room by the cheapest door, as in Dijkstra's algorithm
     while True:
@@ -215,8 +219,7 @@ def _place_doors(
             doors += [door for pair, door in fixed.items() if pair in left]
             blocking = len(walls) + 1
             if kept is not None:
-                turning = [door for door in doors if not door.is_open]
-                blocking = sum(kept.is_blocked(door.start, door.end) for door in turning)
+                blocking = sum(kept.is_blocked(d.start, d.end) for d in doors if not d.is_open)
             ranks = (missing, blocking, sum(costs.values()))
             return _Placement(tuple(doors), tuple(full), ranks)
         cost, _, room, before, pair = min(ways)
@@ -270,8 +273,7 @@ def _private_baths(plan: FloorPlan, walls: Walls, asked: Iterable[Pair] = ()) ->
     """Master room of each bathroom that opens to it alone, at most one for each master room; a
     bathroom with a door ``asked`` to another room opens to that room, if it is not the only one."""
     # a bathroom that common rooms can reach stays for all
-    baths = _rooms_of_types(plan, "Bathroom")
-    common = set(_rooms_of_types(plan, "Entrance", "LivingRoom", "DiningRoom"))
+    baths, common = _rooms_of_types(plan, "Bathroom"), set(_rooms_of_types(plan, *_PUBLIC[:3]))
     for_all = {bath for bath in baths if any(bath in pair and common & {*pair} for pair in walls)}
     private = [(i, j) if i in baths else (j, i) for i, j in asked if {i, j} & set(baths)]
     found = dict(private[: len(baths) - 1])
@@ -331,8 +333,7 @@ def _place_in_walls(
 ) -> Spot | None:
     """Find the ends of a door in one of the walls, clear of ``taken`` places; None if none fits.
 
-    Preferred are places not in front of ``kept``, then at a corner (``at_corner``), then close to
-    ``near``."""
+    Preferred are places clear of ``kept``, then at a corner (``at_corner``), then near ``near``."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]

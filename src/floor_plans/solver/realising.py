@@ -164,7 +164,16 @@ def plan_from_boxes(
             for room in bare.boxes
         ]
         bare = replace(bare, floors=tuple(floors))
-    return find_doors(bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec))
+    doors = partial(
+        find_doors, bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec)
+    )
+    return doors(hall=hall) if _has_idle_hall(plan := doors()) else plan
+
+
+def _has_idle_hall(plan: FloorPlan) -> bool:
+    """True if an added hall leads nowhere: it has fewer than two doors."""
+    halls = added_rooms(plan.diagram)
+    return any(sum(room in door.rooms for door in plan.doors) < 2 for room in halls)
 
 
 def _clearing_of(spec: PlanSpec) -> Clearing | None:
@@ -256,16 +265,7 @@ def _search_plans(
         answer, plans = _find_variants(job, spec, model, stop_asked)
         has_hall = model.rooms.hall is not None
         ruled_out = ruled_out or (answer is False and not has_hall)
-        # a plan counts if its added hall leads somewhere: it has two doors or more
-        plans = tuple(
-            plan
-            for plan in plans
-            if all(
-                sum(room in door.rooms for door in plan.doors) >= 2
-                for room in added_rooms(plan.diagram)
-            )
-        )
-        if plans:
+        if plans := tuple(plan for plan in plans if not _has_idle_hall(plan)):
             shortfalls = tuple(shortfalls_of(plan, spec) for plan in plans)
             found = Realised(plans, spec.areas, shortfalls)
             found = replace(found, excluded=search.excluded and bool(found.broken))

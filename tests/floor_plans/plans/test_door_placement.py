@@ -131,6 +131,18 @@ def test_the_walk_begins_at_the_entrance():
     }
 
 
+def test_rooms_beside_the_hall_may_be_entered_from_it():
+    rooms = [
+        ("Entrance", (0, 0, 2, 2)),
+        ("LivingRoom", (2, 0, 6, 5)),
+        ("Entrance", (6, 0, 9, 2)),
+        ("MasterRoom", (6, 2, 9, 5)),
+    ]
+    plan = floor_plan(rooms)
+    assert pairs(find_doors(plan)) == {(0, 1), (1, 2), (1, 3)}
+    assert pairs(find_doors(plan, hall=2)) == {(0, 1), (1, 2), (2, 3)}
+
+
 def test_a_bathroom_beside_the_master_room_opens_to_it_if_there_is_another():
     master, bath = ("MasterRoom", (0.0, 4.0, 4.0, 8.0)), ("Bathroom", (4.0, 4.0, 6.0, 8.0))
     assert pairs(find_doors(floor_plan([LIVING, master, bath]))) == {(0, 1), (0, 2)}
