@@ -31,7 +31,7 @@ from record import ROOT, Part, Record, Sections, command_line, earlier, markdown
 from runs import kept_folder
 
 EXAMPLES = ROOT / "examples" / "briefs"
-BRIEFS = ("client", "couple", "guests", "parents", "shared", "study", "wheelchair")
+BRIEFS = ("client", "couple", "guests", "parents", "shared", "site", "study", "wheelchair")
 _WALL, _FACING = 0.35, 0.5
 """Metres between rooms with a common wall at most, and of that wall at least."""
 _APART = 0.5  # metres between rooms that are not next to each other, at least
@@ -75,13 +75,22 @@ class IfcPlan:
     @cached_property
     def openings(self) -> list[frozenset[str]]:
         """Pairs of spaces with a virtual boundary, where they meet without a wall."""
-        walls = shapely.union_all([footprint(wall) for wall in self.model.by_type("IfcWall")])
-        found = []
+        walls, found = self.union("IfcWall"), []
         for ids in self._between("IfcVirtualElement").values():
             one, other = (self.floors[each] for each in ids)
             border = one.buffer(_TOLERANCE).intersection(other).difference(walls)
             found += [ids] * (border.area > _TOLERANCE * _WIDE)
         return found
+
+    def union(self, *kinds: str) -> Any:
+        """Floor below all elements of these kinds."""
+        return shapely.union_all([footprint(e) for kind in kinds for e in self.model.by_type(kind)])
+
+    @cached_property
+    def land(self) -> Any:
+        """The site within its border."""
+        (curve,) = self.model.by_type("IfcSite")[0].Representation.Representations[0].Items
+        return shapely.Polygon([point.Coordinates for point in curve.Points])
 
     @cached_property
     def lit(self) -> set[str]:
@@ -173,6 +182,15 @@ def judged(brief: Brief, plan: IfcPlan) -> Iterator[Judged]:
         baths = [each for each in types if types[each] == "Bathroom"]
         turns = all(map(plan.can_turn, halls)) and any(map(plan.can_turn, baths))
         yield "a circle of 1.5 m in halls and a bathroom", turns
+    # the building on its site, y upwards
+    if facts.site is not None:
+        house, ring = plan.union("IfcWall", "IfcSpace", "IfcRailing"), facts.site.polygon
+        sides = [shapely.LineString([(x, -y) for x, y in s]) for s in pairwise([*ring, ring[0]])]
+        least = zip(sides, facts.site.setbacks, strict=True)
+        is_free = all(house.distance(side) >= back - _TOLERANCE for side, back in least)
+        yield "within the setbacks of the site", plan.land.covers(house) and is_free
+        covered = plan.union("IfcWall", "IfcSpace").area / plan.land.area
+        yield f"{facts.site.coverage:.0%} of the site", covered <= facts.site.coverage + 1e-3
     # what every client expects
     yield "every room is reached", _reached(plan) == {*types}
     yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ def test_a_plan_meets_what_it_was_made_for_and_one_with_usual_doors_does_not(tmp
 def test_what_a_plan_lacks_is_named(tmp_path, brief, said):
     found = unmet(tmp_path, find_doors(ROOMS), brief)
     assert [each[: len(said)] for each in found] == [said]
+
+
+@pytest.mark.parametrize(
+    ("setbacks", "coverage", "said"),
+    [(1.8, 0.5, []), (2, 0.3, ["within the setbacks of the site", "30% of the site"])],
+)
+def test_a_house_stands_in_its_site(tmp_path, setbacks, coverage, said):
+    site = {"polygon": [[-2, -2], [10, -2], [10, 10], [-2, 10]], "coverage": coverage}
+    brief = {"area": 20, "site": site | {"setbacks": setbacks}}
+    land = with_brief(PlanRequest(), brief | {"site": site}).site
+    plan = find_doors(ROOMS)
+    plan = replace(plan, diagram=replace(plan.diagram, metadata={"site": land}))
+    assert unmet(tmp_path, plan, brief) == ["20 m2 of rooms", *said]
 
 
 @pytest.mark.slow
