@@ -231,13 +231,8 @@ class PlanFacts:
         """Square metres that all rooms have at most: the area, or that of the outline; or inf."""
         if self.area is not None:
             return self.area
-        return inf if self.outline is None else self.outline_area
-
-    @property
-    def outline_area(self) -> float:
-        """Square metres of the outline, 0 without one."""
         if self.outline is None:
-            return 0.0
+            return inf
         corners = zip(self.outline, self.outline[1:] + self.outline[:1], strict=True)
         return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in corners)) / 2
 
@@ -301,10 +296,9 @@ class Brief:
         return model.sample(num, brief=self, **options)
 
     def facts_with_plot(self, total_area: float | None = None, file: object = None) -> PlanFacts:
-        """Return ``plan_facts`` with a plot in the site, if there is one.
+        """Return ``plan_facts`` with a plot in the site, for rooms of ``total_area`` m2.
 
-        ``total_area``: square metres of all rooms, if the brief does not state them; ``file``: that
-        of the brief. Raises ``BriefError`` if no plot is found.
+        Raises ``BriefError`` naming the ``file`` if no plot is found.
         """
         facts = self.plan_facts
         if facts.site is None or (facts.outline is not None and total_area is None):
@@ -312,9 +306,8 @@ class Brief:
         try:
             plot = facts.site.plot(total_area)
         except ValueError as error:
-            path = Path(file) if isinstance(file, str) else None
-            line = self.sources["site"].line
-            raise BriefError(str(error), key="site", line=line, path=path) from error
+            own = BriefError(str(error), key="site", line=self.sources["site"].line)
+            raise (own.located(Path(file)) if isinstance(file, str) else own) from error
         return replace(facts, outline=plot.outline, front_door=plot.front_door)
 
     @property

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
@@ -55,6 +54,9 @@ from floor_plans.plans.doors import front_door_problem
 
 _MOST_OF_ROOM, _MOST_ROOMS = 25.0, 8
 """Square metres per room, and number of rooms, of a plan for which neither is stated, at most."""
+
+_ROOM, _WALLED = 10.0, 1.1
+"""Typical square metres of a room without its walls, and area with walls over that without."""
 
 _WEIGHT = 10.0  # default weight of a sentence in ``should``
 
@@ -243,43 +245,32 @@ class _Reading:
 
     def read_site(self, node: Node) -> None:
         """Read the site, and find a plot for the rooms of the brief, if these can be known."""
-        north = self.facts.get("north")
+        north, number = self.facts.get("north"), self.parts.get("num_rooms", Numbers())
         site, turned = site_of(node, north)
         if north is not None and turned:
             self.facts["north"] = round((north + turned) % 360, 6)
-        area, number = self._programme(), self.parts.get("num_rooms", Numbers())
-        most = _MOST_OF_ROOM * (number.most or _MOST_ROOMS)
-        self.facts["site"] = replace(site, most_rooms=most)
+        self.facts["site"] = replace(site, most_rooms=_MOST_OF_ROOM * (number.most or _MOST_ROOMS))
         self.sources["site"] = self.sources["outline"] = node.source
+        area = self._programme()
         try:
-            plot = self.facts["site"].plot(area)
+            self.facts |= self.facts["site"].plot(area)._asdict()
         except ValueError as error:
-            if area is not None:
+            if area is not None:  # it may be stated elsewhere, see ``Brief.facts_with_plot``
                 raise node.error(str(error)) from error
-            return  # the area may be stated elsewhere, see ``Brief.facts_with_plot``
-        self.facts |= {"outline": plot.outline, "front_door": plot.front_door}
 
     def _programme(self) -> float | None:
         """Square metres of all rooms: stated, or estimated if areas of some rooms are."""
-        from floor_plans.solver.spec import TYPICAL_AREAS, with_walls  # imports torch
-
         rules: Sequence[AreaRule] = self.facts.get("areas", ())
-        if "area" in self.facts or not rules:
-            area: float | None = self.facts.get("area")
-            return area
-        # the fewest rooms, with the middle of their ranges or typical areas
         counts: Sequence[CountRule] = self.parts.get("counts", ())
+        # the fewest rooms, each in the middle of its range
         kinds = [rule.kind for rule in counts for _ in range(rule.number.least)]
         kinds += [r.kind for r in rules if not any(k.types & r.kind.types for k in kinds)]
-        number = self.parts.get("num_rooms", Numbers())
-        total = mean(TYPICAL_AREAS) * max(0, number.least - len(kinds))
+        total = _ROOM * max(0, self.parts.get("num_rooms", Numbers()).least - len(kinds))
         for kind in kinds:
-            stated = [rule for rule in rules if rule.kind.types & kind.types]
-            least = max((rule.least for rule in stated), default=0.0)
-            most = min((rule.most for rule in stated if rule.most is not None), default=least)
-            known = [TYPICAL_AREAS[code] for code in kind.types if code < len(TYPICAL_AREAS)]
-            total += with_walls((least + most) / 2) if stated else mean(known or TYPICAL_AREAS)
-        return round(total, 1)
+            own = (r for r in rules if r.kind.types & kind.types)
+            total += max(((r.least + (r.most or r.least)) / 2 for r in own), default=_ROOM)
+        area: float | None = self.facts.get("area", _WALLED * total if rules else None)
+        return area
 
     def read_fact(self, node: Node) -> None:
         if node.key in self.facts:

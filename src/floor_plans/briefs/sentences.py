@@ -83,15 +83,12 @@ def _facts_in_words(facts: PlanFacts) -> Iterator[str]:
     if facts.accessible:
         yield "Doors are wide enough for a wheelchair, and it can turn in halls and a bathroom."
     if (site := facts.site) is not None:
-        plot = "for a plot its area is missing."
+        inner = f"{site.buildable.area:.1f} m2 of them within the setbacks"
+        yield f"The site has {site.area:.1f} m2, {inner}."
         if facts.outline is not None:
-            corners = [[*corner] for corner in facts.outline]
-            plot = f"the plot of {facts.outline_area:.1f} m2 has the corners {corners}"
-            plot += "." if facts.north is None else f", with north at {facts.north:g} degrees."
-        yield (
-            f"The site has {site.area:.1f} m2, {site.buildable.area:.1f} m2 of them within "
-            f"the setbacks; {plot}"
-        )
+            area = PlanFacts(outline=facts.outline).most_area
+            north = "" if facts.north is None else f"; north is at {facts.north:g} degrees"
+            yield f"The plot of {area:.1f} m2 has the corners {[*map(list, facts.outline)]}{north}."
     shared = [n for n in ("area", "outline", "front_door", "north") if n in facts.names]
     if shared:
         it = "it" if len(shared) == 1 else "them"

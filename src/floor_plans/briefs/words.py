@@ -306,6 +306,7 @@ def outline_of(node: Node) -> tuple[Point, ...]:
     return corners
 
 
+_LENGTH = f"metres above 0, at most {LONGEST},"
 _SITE_KEYS = ("polygon", "width", "depth", "setbacks", "street", "coverage")
 _TURNS = {"bottom": 180, "left": 270, "top": 0, "right": 90}
 _COMPASS = {"north": 0, "east": 90, "south": 180, "west": 270}
@@ -321,7 +322,7 @@ def site_of(node: Node, north: float | None) -> tuple[Site, float]:
     if "polygon" in parts:
         written = outline_of(parts["polygon"])
     else:
-        width, depth = (_metres(parts[key], least=1.0) for key in ("width", "depth"))
+        width, depth = (_bounded(parts[key], _LENGTH, 0, LONGEST) for key in ("width", "depth"))
         written = ((0.0, 0.0), (width, 0.0), (width, depth), (0.0, depth))
     around = pairwise([*written, written[0]])
     corners = [a for a, b in around if math.dist(a, b) > _NEAR]
@@ -339,9 +340,7 @@ def site_of(node: Node, north: float | None) -> tuple[Site, float]:
         if len(setbacks) != len(corners):
             raise free.error(f"expected {len(corners)}, one for each side; got {len(setbacks)}")
     if share := parts.get("coverage"):
-        coverage = _number(share) or 0.0
-        if not 0 < coverage <= 1:
-            raise share.error(f"expected a share above 0 and at most 1, got {share.shown}")
+        coverage = _bounded(share, "a share above 0 and at most 1, such as 0.3,", 0, 1)
     site = Site(polygon, tuple(setbacks), street, coverage)
     if not site.buildable.area:
         raise parts["setbacks"].error(f"they leave nothing of {site.area:g} m2; give less")
@@ -360,27 +359,22 @@ def _known(node: Node, keys: Sequence[str]) -> dict[str, Node]:
 def _street_of(node: Node | None, corners: Sequence[Point], north: float | None) -> int:
     """Read the number of the side at the street, which is at the bottom unless stated."""
     side = "bottom" if node is None else node.value
-    if node is not None:
-        if type(side) is int and 1 <= side <= len(corners):
-            return int(side) - 1
-        words = (*_TURNS, *_COMPASS)
-        if side not in words:
-            raise node.error(
-                f"expected one side, that of the entrance: {', '.join(words)}, or its number from "
-                f"1 to {len(corners)}; got {node.shown}"
-            )
-        if side in _COMPASS and north is None:
-            raise node.error(f"{side} needs north:, degrees clockwise from up; or write bottom")
+    if type(side) is int and 1 <= side <= len(corners):
+        return int(side) - 1
+    if node is not None and side not in _TURNS | _COMPASS:
+        raise node.error(
+            f"expected one side, that of the entrance: {', '.join(_TURNS | _COMPASS)}, or its "
+            f"number from 1 to {len(corners)}; got {node.shown}"
+        )
+    if node is not None and side in _COMPASS and north is None:
+        raise node.error(f"{side} needs north:, degrees clockwise from up; or write bottom")
     turn = math.radians(_TURNS[side] if side in _TURNS else _COMPASS[side] + (north or 0.0))
     return side_towards(corners, complex(math.sin(turn), -math.cos(turn)))
 
 
-def _metres(node: Node, least: float = 0.0) -> float:
-    """Read metres."""
-    number = _number(node)
-    if number is None or not least <= number <= LONGEST:
-        raise node.error(f"expected metres from {least:g} to {LONGEST}, got {node.shown}")
-    return number
+def _metres(node: Node) -> float:
+    """Read metres from 0 to ``LONGEST``."""
+    return _bounded(node, f"metres from 0 to {LONGEST},", -_NEAR, LONGEST)
 
 
 def _number(node: Node) -> float | None:

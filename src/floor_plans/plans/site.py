@@ -18,12 +18,9 @@ from floor_plans.plans.libraries import shapely
 from floor_plans.plans.walls import OUTER_WALL
 
 SIDES = ("front", "left", "back", "right")  # of a site, clockwise as seen from the street
-_FILLED = 0.975
-"""Share of a plot that rooms fill: the middle between the rule ``fill`` of ``default`` and 1."""
-
-_NICE, _STURDY = 1.3, 2.0
-"""Preferred width along the street over depth, and the ratio up to which a rectangle is better than
-an L."""
+_FILLED = 0.975  # share of a plot that rooms fill, between the rule ``fill`` of ``default`` and 1
+_NICE = 1.3  # preferred width of a plot along the street over its depth
+_STURDY = 2.0  # ratio of sides up to which a rectangle is better than an L
 _RATIOS = sorted((2 ** (k / 6) for k in range(-10, 11)), key=lambda r: abs(math.log(r / _NICE)))
 _WINGS, _LEAST_WING = (4.0, 5.5, 7.0), 3.0
 """Widths of the two wings of an L, and the length by which they stand out at least, metres."""
@@ -44,13 +41,10 @@ class Plot(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """Piece of land.
-
-    ``polygon``: corners in metres, y downwards; ``setbacks``: metres from each side (from a corner
-    to the next) that stay free; ``street``: number of the side at the street, from 0 on, parallel
-    to an axis; ``coverage``: largest share of the site that the building covers; ``most_rooms``:
-    square metres of rooms that a plan without a stated area has at most.
-    """
+    """Piece of land. ``polygon``: corners in metres, y downwards; ``setbacks``: metres from each
+    side (from a corner to the next) that stay free; ``street``: number of the side at the street,
+    from 0 on, parallel to an axis; ``coverage``: largest share of the site that the building
+    covers; ``most_rooms``: most square metres of rooms in a plan without a stated area."""
 
     polygon: tuple[Point, ...]
     setbacks: tuple[float, ...]
@@ -89,12 +83,10 @@ class Site:
                 "total_area=) for all rooms, or areas: for some"
             )
         if area is None:
-            least, large = 0.0, self.most_rooms / _FILLED
+            size = step = self.most_rooms / _FILLED / 2
             for _ in range(_HALVINGS):
-                middle = (least + large) / 2
-                larger = self._plot_of(middle)
-                least, large = (least, middle) if larger is None else (middle, large)
-                found = larger or found
+                larger, step = self._plot_of(size), step / 2
+                found, size = (found, size - step) if larger is None else (larger, size + step)
         if found is None:
             asked = "" if area is None else f" of {area / _FILLED:.1f} m2 for {area:g} m2 of rooms"
             raise ValueError(

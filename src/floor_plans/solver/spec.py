@@ -191,12 +191,12 @@ def area_bounds(rooms: Sequence[int], rules: RuleSet) -> list[tuple[float, float
     for kind in (ROOM_TYPES[room] for room in rooms):
         low, high = clear["least"].get(kind, 0.0), clear["most"].get(kind, math.inf)
         free = min(((a + wall) * (b + wall) for a, b in sizes.get(kind, ())), default=0.0)
-        least = max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2, with_walls(low), free)
-        bounds.append((least, max(least, with_walls(high))))
+        least = max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2, _with_walls(low), free)
+        bounds.append((least, max(least, _with_walls(high))))
     return bounds
 
 
-def with_walls(clear: float) -> float:
+def _with_walls(clear: float) -> float:
     """Area of a square room with its walls, up to their middle, of which one in four is outer."""
     return (math.sqrt(clear) + INNER_WALL + (OUTER_WALL - INNER_WALL) / 4) ** 2 if clear else 0.0
 
