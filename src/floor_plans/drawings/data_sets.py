@@ -69,21 +69,18 @@ def data_set_records(path: Path, max_nodes: int, gap: float) -> list[Record[Plan
 
 def _drawing(shapes: Shapes) -> Drawing:
     """Build the drawing of rooms and doors."""
-    labels, places, floors = [], [], []
-    doors, left_out = [], []
+    rooms, doors, left_out = [], [], []
     for name, place, shape in shapes:
         if plain(name).endswith("door"):
             doors.append(DrawnDoor(shape, is_front=plain(name) != "door"))
         elif plain(name) in ("structure", "window", "stairs", *_OTHERS):
             left_out.append(f"{name.lower().rstrip('s')}s")
         else:
-            labels.append(_BEDROOM if plain(name) == "bedroom" else name)
-            places.append(place)
-            floors.append(shape)
-    if not labels:
+            rooms.append((_BEDROOM if plain(name) == "bedroom" else name, place, shape))
+    if not rooms:
         raise DiagramError("", "a diagram needs at least one room")
-    rooms = named_rooms(labels, floors, places, range(len(floors)))
-    return Drawing(rooms, tuple(doors), left_out=tuple(left_out), draws_boundary=False)
+    drawn = named_rooms(rooms, range(len(rooms)))
+    return Drawing(drawn, tuple(doors), left_out=tuple(left_out), draws_boundary=False)
 
 
 def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:

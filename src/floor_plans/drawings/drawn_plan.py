@@ -193,14 +193,12 @@ class Drawing:
 
 
 def named_rooms(
-    labels: Sequence[object],
-    floors: Sequence[shapely.Geometry],
-    places: Sequence[str],
-    numbers: Iterable[int],
+    rooms: Sequence[tuple[object, str, shapely.Geometry]], numbers: Iterable[int]
 ) -> tuple[DrawnRoom, ...]:
-    """Rooms by their names; the largest of numbered bedrooms is the MasterRoom. ``places``: names
-    of the rooms in errors."""
-    types = number_bedrooms(labels, lambda: [floor.area for floor in floors])
+    """Rooms by their name, place in errors, and floor; the largest of numbered bedrooms is the
+    MasterRoom."""
+    names, places, floors = zip(*rooms, strict=True)
+    types = number_bedrooms(names, lambda: [floor.area for floor in floors])
     return tuple(map(DrawnRoom, map(room_code, types, places), floors, numbers))
 
 

@@ -77,9 +77,8 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
             raise DiagramError(
                 _place_of(floor), _reason_without_name(number, floors, texts, layers)
             )
-    labels = [texts[number] for number in floors]
-    places = [_place_of(floor) for floor in floors.values()]
-    rooms = named_rooms(labels, [flip_y(floor) for floor in floors.values()], places, floors)
+    named = [(texts[number], _place_of(floor), flip_y(floor)) for number, floor in floors.items()]
+    rooms = named_rooms(named, floors)
     rings = []
     for entity in layers.get(BOUNDARY, []):
         if (ring := ring_of(entity)) is None:

@@ -189,10 +189,8 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     rooms, lines of ``kind`` "door" are doors, and anything else is left out. "unit" states another
     unit than metres."""
     check_installed()
-    labels: list[object] = []
-    floors: list[shapely.Geometry] = []
+    rooms: list[tuple[object, str, shapely.Geometry]] = []
     ids: list[object] = []
-    places: list[str] = []
     doors: list[DrawnDoor] = []
     boundaries: list[shapely.Geometry] = []
     num_others = 0
@@ -204,10 +202,10 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
         kind = _kind(about)
         if kind == "room":
             ids.append(feature.get("id"))
-            labels.append(about.get("room_type"))
-            places.append(f"{where}.properties.room_type")
-            room_code(labels[-1], places[-1])
-            floors.append(_shape_of_feature(feature, where, "Polygon", "MultiPolygon"))
+            name, place = about.get("room_type"), f"{where}.properties.room_type"
+            room_code(name, place)
+            floor = _shape_of_feature(feature, where, "Polygon", "MultiPolygon")
+            rooms.append((name, place, floor))
         elif kind == "door":
             stated = about.get("rooms")
             ends = None if stated is None else rooms_from_json(stated, math.inf)
@@ -222,7 +220,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             boundaries.append(shape)
         elif kind != "outline":
             num_others += 1
-    if not labels:
+    if not rooms:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
     boundary, left_out = largest_boundary(boundaries)
     left_out += ("features that are neither room nor door",) * num_others
@@ -230,8 +228,8 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     numbers = [each for each in ids if type(each) is int]
     if len(set(numbers)) < len(ids):
         numbers = [*range(len(ids))]
-    rooms = named_rooms(labels, floors, places, numbers)
-    found = Drawing(rooms, tuple(doors), boundary, data.get(EMBEDDED), left_out)
+    drawn = named_rooms(rooms, numbers)
+    found = Drawing(drawn, tuple(doors), boundary, data.get(EMBEDDED), left_out)
     return scale_to_metres(found, data)
 
 
