@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floor_plans.plans.floor_plan import Box, Point
+from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import Wall
 
 _NEAR = 0.01  # metres by which a rectangle may be smaller
@@ -52,8 +53,6 @@ class Clearing:
         ``groups``: walls of which one has each door; ``door``, ``corner``: metres of wall that a
         door needs, and between it and a corner.
         """
-        import shapely
-
         # at the sides of the clear floor, or as far away as a door there is deep or wide
         floor = floor.buffer(-self.wall / 2, join_style="mitre")
         sides = [np.unique(each.round(3)) for each in shapely.get_coordinates(floor).T]

@@ -6,16 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.clearing import Clearing, Kept
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once, ordered
+from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
-
-if TYPE_CHECKING:
-    from shapely import Geometry, Polygon
 
 DOOR, FRONT = 0.8, 1.0  # widths of an interior door and of a front door, metres
 LEAST_WALL = 0.9  # metres of straight wall that a door needs; a front door needs FRONT - DOOR more
@@ -248,10 +246,7 @@ def unreached(plan: FloorPlan) -> tuple[int, ...]:
 def front_door_problem(place: Point, boundary: Sequence[Point]) -> str:
     """Message if ``place`` is further from the boundary than a front door is wide; empty if a
     front door can be there."""
-    from shapely import LinearRing
-    from shapely import Point as ShapelyPoint
-
-    away = LinearRing(boundary).distance(ShapelyPoint(place))
+    away = shapely.LinearRing(boundary).distance(shapely.Point(place))
     if away <= FRONT:
         return ""
     return f"{away:,.1f} m from the boundary; expected a place [x, y] on it, in metres"
@@ -334,9 +329,7 @@ def _place_in_walls(
     """Find the ends of a door in one of the walls, clear of ``taken`` places; None if none fits.
 
     Preferred are places clear of ``kept``, then at a corner (``at_corner``), then near ``near``."""
-    from shapely import LineString
-
-    others = [LineString(spot) for spot in taken]
+    others = [shapely.LineString(spot) for spot in taken]
     spots: list[tuple[bool, bool, float, Point, Point]] = []
     for wall in walls:
         # places of the wall, those at its two corners first, that are clear of other doors
@@ -346,7 +339,7 @@ def _place_in_walls(
         for k, start in enumerate([first, last, *(first + step * _STEP for step in steps)]):
             ends = [wall.point(along) for along in (start, start + width)]
             begin, end = ((round(x, 6), round(y, 6)) for x, y in ends)
-            spot = LineString([begin, end])
+            spot = shapely.LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
                 blocks = kept is not None and kept.is_blocked(begin, end)
@@ -374,11 +367,9 @@ class Swing:
     arc: tuple[Point, ...]
 
     @computed_once
-    def sector(self) -> Polygon:
+    def sector(self) -> shapely.Polygon:
         """Sector of the floor that the door sweeps."""
-        from shapely import Polygon
-
-        return Polygon([self.leaf[0], *self.arc])
+        return shapely.Polygon([self.leaf[0], *self.arc])
 
     def swept_outside(self, plan: FloorPlan) -> float:
         """Area swept outside its room and its own wall, in square metres."""
@@ -391,16 +382,14 @@ class Swing:
         return _area_or_zero(self.sector.intersection(other.sector))
 
 
-def door_space(door: Door) -> Polygon:
+def door_space(door: Door) -> shapely.Polygon:
     """Opening of a door through the full thickness of its wall."""
     return wall_space(door.start, door.end, max(_ACROSS, door.thickness))
 
 
-def wall_space(start: Point, end: Point, across: float = _ACROSS) -> Polygon:
+def wall_space(start: Point, end: Point, across: float = _ACROSS) -> shapely.Polygon:
     """Opening from ``start`` to ``end``, ``across`` metres to both sides."""
-    from shapely import LineString
-
-    return LineString([start, end]).buffer(across, cap_style="flat")
+    return shapely.LineString([start, end]).buffer(across, cap_style="flat")
 
 
 def is_sliding(plan: FloorPlan, door: Door) -> bool:
@@ -417,14 +406,13 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
     then distances of hinges from corners. If two swings collide, no choice is free of
     collisions."""
     import networkx
-    from shapely import union_all
 
     # doors of different groups cannot meet, so each group is solved alone
     turning = [door for door in plan.doors if door.start != door.end and not door.is_open]
     doors = [door for door in turning if not is_sliding(plan, door)]
     ways = [list(_possible_swings(plan, door)) for door in doors]
     found: dict[int, Swing] = {}
-    reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
+    reach = [shapely.union_all([swing.sector for _, swing in each]) for each in ways]
     meeting = networkx.Graph()
     meeting.add_nodes_from(range(len(doors)))
     pairs = combinations(range(len(doors)), 2)
@@ -436,9 +424,6 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
 
 def _possible_swings(plan: FloorPlan, door: Door) -> Iterator[Way]:
     """Swings of a door into each of its rooms, with the hinge at either end, and their costs."""
-    from shapely import Point as ShapelyPoint
-    from shapely import get_parts
-
     for room, swap in product(door.rooms, (False, True)):
         if room == FRONT_DOOR:
             continue
@@ -449,9 +434,9 @@ def _possible_swings(plan: FloorPlan, door: Door) -> Iterator[Way]:
             key=lambda swing: floor.intersection(swing.sector).area,
         )
         # a hinge belongs in a corner
-        parts = [part for part in get_parts(floor) if not part.is_empty]
-        corners = [ShapelyPoint(corner) for part in parts for corner in part.exterior.coords]
-        hinge = ShapelyPoint(swing.leaf[0])
+        parts = [part for part in shapely.get_parts(floor) if not part.is_empty]
+        corners = [shapely.Point(corner) for part in parts for corner in part.exterior.coords]
+        hinge = shapely.Point(swing.leaf[0])
         near = min((hinge.distance(c) for c in corners), default=math.dist(*swing.leaf))
         name = plan.diagram.room_names[room]
         rank = _SWUNG_INTO_LAST.index(name) + 1 if name in _SWUNG_INTO_LAST else 0
@@ -480,7 +465,7 @@ def _least_costly_swings(ways: Sequence[Sequence[Way]]) -> list[Swing]:
     return best[1]
 
 
-def _area_or_zero(area: Geometry) -> float:
+def _area_or_zero(area: shapely.Geometry) -> float:
     """Area of a shape; 0 if it is negligible."""
     return float(area.area) if area.area > _SPECK else 0.0
 

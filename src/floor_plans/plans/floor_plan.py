@@ -27,10 +27,7 @@ from floor_plans.diagrams.geometry import (
     threshold_of,
 )
 from floor_plans.diagrams.vocabulary import INSIDE, INVERSE, NO_EDGE, SURROUNDING
-
-if TYPE_CHECKING:
-    from shapely import Polygon
-    from shapely.geometry.base import BaseGeometry
+from floor_plans.plans.libraries import shapely
 
 Point = tuple[float, float]  # x, y in metres, y downwards
 
@@ -113,7 +110,7 @@ class Door:
         return cls(rooms_from_json(data.get("rooms"), num_rooms), start, end, thickness, is_open)
 
 
-def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
+def read_door(data: object, floors: Sequence[shapely.Geometry], unit: str) -> Door:
     """Read what ``Door.to_json`` writes, in metres, or {"type": "front-door" or "interior-door",
     "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``; without "rooms" the door joins the
     nearest ones."""
@@ -127,12 +124,10 @@ def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
 
 
 def adjacent_rooms(
-    box: Box, floors: Sequence[BaseGeometry], *, is_front: bool = False
+    box: Box, floors: Sequence[shapely.Geometry], *, is_front: bool = False
 ) -> tuple[int, int]:
     """Rooms that a door joins: the two nearest, or the nearest and the outside. Rooms at the same
     distance, to a centimetre, are ranked by their area around the door."""
-    import shapely
-
     opening = shapely.box(*box)
     around = opening.buffer(_AROUND)
     distances = [round(opening.distance(floor), 2) for floor in floors]
@@ -213,7 +208,7 @@ class FloorPlan:
     diagram: BubbleDiagram
     doors: tuple[Door, ...] = ()
     boundary: tuple[Point, ...] | None = None
-    floors: tuple[BaseGeometry | None, ...] = ()
+    floors: tuple[shapely.Geometry | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.diagram.boxes is None:
@@ -250,29 +245,25 @@ class FloorPlan:
         )
 
     @computed_once
-    def boxes(self) -> tuple[Polygon, ...]:
+    def boxes(self) -> tuple[shapely.Polygon, ...]:
         """Boxes of the rooms, as polygons."""
-        from shapely import box
-
         assert self.diagram.boxes is not None  # checked by the constructor
-        return tuple(box(*each) for each in self.diagram.boxes)
+        return tuple(shapely.box(*each) for each in self.diagram.boxes)
 
     @property
-    def shapes(self) -> list[BaseGeometry]:
+    def shapes(self) -> list[shapely.Geometry]:
         """Polygon of every room as it was drawn, or its box."""
         drawn = self.floors or (None,) * len(self.boxes)
         return [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
 
     @computed_once
-    def rooms(self) -> tuple[BaseGeometry, ...]:
+    def rooms(self) -> tuple[shapely.Geometry, ...]:
         """Floor of every room: its polygon, or its box without the smaller rooms in it. A living
         room with a kitchen in the corner of its box is L-shaped."""
-        from shapely import union_all
-
         shapes = self.shapes
         ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
         return tuple(
-            shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
+            shape.difference(shapely.union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
             for i, shape in enumerate(shapes)
         )
 
@@ -283,13 +274,11 @@ class FloorPlan:
         return None if north is None else finite_number(north, "north")
 
     @computed_once
-    def outline(self) -> Polygon:
+    def outline(self) -> shapely.Polygon:
         """Polygon that the plan is built on: ``boundary``, or the box around all rooms."""
-        from shapely import Polygon, box, union_all
-
         if self.boundary is not None:
-            return Polygon(self.boundary)
-        return box(*union_all(self.boxes).bounds)
+            return shapely.Polygon(self.boundary)
+        return shapely.box(*shapely.union_all(self.boxes).bounds)
 
     @property
     def areas(self) -> tuple[float, ...]:
@@ -309,9 +298,7 @@ class FloorPlan:
     @property
     def dead_area(self) -> float:
         """Square metres inside the outline that belong to no room."""
-        from shapely import union_all
-
-        return float(self.outline.difference(union_all(self.rooms)).area)
+        return float(self.outline.difference(shapely.union_all(self.rooms)).area)
 
     @property
     def overlap(self) -> float:
@@ -373,12 +360,10 @@ class FloorPlan:
 
 def validate_boundary(corners: Any) -> tuple[Point, ...]:
     """Return the corners. Raises ``DiagramError`` for fewer than three, or sides that cross."""
-    from shapely import Polygon
-
     try:
         points = tuple((float(x), float(y)) for x, y in corners)
         finite = all(map(math.isfinite, chain(*points)))
-        sound = finite and len(points) >= 3 and Polygon(points).is_valid
+        sound = finite and len(points) >= 3 and shapely.Polygon(points).is_valid
     except (TypeError, ValueError):
         sound = False
     if not sound:
@@ -390,36 +375,33 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
     return points
 
 
-def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
+def rings_of(floor: shapely.Geometry) -> list[list[list[list[float]]]]:
     """Return a list of parts, each a list of rings of corners [x, y], the outer ring first."""
-    import shapely
-
     return [
         [[[x, y] for x, y in ring.coords[:-1]] for ring in (part.exterior, *part.interiors)]
         for part in shapely.get_parts(floor)
     ]
 
 
-def read_floors(floors: Any, boxes: Sequence[BaseGeometry]) -> tuple[BaseGeometry | None, ...]:
+def read_floors(
+    floors: Any, boxes: Sequence[shapely.Geometry]
+) -> tuple[shapely.Geometry | None, ...]:
     """Read what ``rings_of`` writes for each room, or null, in metres. Raises ``DiagramError`` for
     other values, and a floor outside its box."""
-    from shapely import MultiPolygon, Polygon
-    from shapely.errors import ShapelyError
-
     if not isinstance(floors, list | tuple) or len(floors) != len(boxes):
         shown = reprlib.repr(floors)
         raise DiagramError("floors", f"expected parts or null of {len(boxes)} rooms, got {shown}")
-    read: list[BaseGeometry | None] = []
+    read: list[shapely.Geometry | None] = []
     for k, (parts, box) in enumerate(zip(floors, boxes, strict=True)):
         if parts is None:
             read.append(None)
             continue
         try:
             # each part is an outer ring and its holes
-            polygons = [Polygon(outer, holes) for outer, *holes in parts]
-            floor = polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
+            polygons = [shapely.Polygon(outer, holes) for outer, *holes in parts]
+            floor = polygons[0] if len(polygons) == 1 else shapely.MultiPolygon(polygons)
             sound = floor.is_valid and not floor.is_empty
-        except (ShapelyError, IndexError, TypeError, ValueError):
+        except (shapely.errors.ShapelyError, IndexError, TypeError, ValueError):
             sound = False
         if not sound:
             raise DiagramError(

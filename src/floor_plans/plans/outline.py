@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from discrete_diffusion.config import Bounds, Checked
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.floor_plan import FloorPlan, Point, computed_once, validate_boundary
-
-if TYPE_CHECKING:
-    from shapely import Geometry, MultiPolygon, Polygon
+from floor_plans.plans.libraries import shapely
 
 Rectangle = tuple[int, int, int, int]  # x0, y0, x1, y1 in decimetres
 PER_METRE = 10  # units of the grid per metre
@@ -69,9 +67,7 @@ class Outline(Checked):
     @computed_once
     def area(self) -> float:
         """Area of the boundary, in square metres."""
-        from shapely import Polygon
-
-        return float(Polygon(self.boundary or ()).area)
+        return float(shapely.Polygon(self.boundary or ()).area)
 
     @computed_once
     def blocked(self) -> tuple[Rectangle, ...]:
@@ -79,8 +75,6 @@ class Outline(Checked):
         boundary."""
         if self.boundary is None:
             return ()
-        from shapely import Polygon, box
-
         x0, y0 = self.origin
         corners = [(x - x0, y - y0) for x, y in self.boundary]
         sides = zip(corners, corners[1:] + corners[:1], strict=True)
@@ -94,13 +88,13 @@ class Outline(Checked):
                 cuts |= {_decimetres(value), min(end, -_decimetres(-value))}
             axes.append(sorted(cut for cut in cuts if 0 <= cut <= end))
         xs, ys = axes
-        inside = Polygon(corners).buffer(1e-6)
+        inside = shapely.Polygon(corners).buffer(1e-6)
         # runs of blocked cells in each row
         rows: list[list[tuple[int, int]]] = []
         for top, bottom in pairwise(ys):
             runs: list[tuple[int, int]] = []
             for left, right in pairwise(xs):
-                cell = box(*(side / PER_METRE for side in (left, top, right, bottom)))
+                cell = shapely.box(*(side / PER_METRE for side in (left, top, right, bottom)))
                 if inside.covers(cell):
                     continue
                 if runs and runs[-1][1] == left:
@@ -172,21 +166,17 @@ class Wall:
         """Point of the wall at a coordinate on its axis."""
         return (along, self.at) if self.axis == 0 else (self.at, along)
 
-    def strip_in_front(self, first: float, last: float) -> Polygon:
+    def strip_in_front(self, first: float, last: float) -> shapely.Polygon:
         """Rectangle along the wall, from ``first`` to ``last`` metres outside the room."""
-        from shapely import box
-
         near, far = sorted((self.at + self.side * first, self.at + self.side * last))
         if self.axis == 0:
-            return box(self.low, near, self.high, far)
-        return box(near, self.low, far, self.high)
+            return shapely.box(self.low, near, self.high, far)
+        return shapely.box(near, self.low, far, self.high)
 
-    def clear_pieces(self, blocked: Geometry) -> list[Wall]:
+    def clear_pieces(self, blocked: shapely.Geometry) -> list[Wall]:
         """Pieces of the wall with no part of ``blocked`` in front of or behind them."""
-        from shapely import get_parts
-
         pieces, low = [], self.low
-        parts = [part for part in get_parts(blocked) if part.area > _SPECK]
+        parts = [part for part in shapely.get_parts(blocked) if part.area > _SPECK]
         # what is left between the blocked spans
         spans = sorted(part.bounds[self.axis :: 2] for part in parts)
         for first, last in [*spans, (self.high, self.high)]:
@@ -196,14 +186,11 @@ class Wall:
         return pieces
 
 
-def walls_of(room: Polygon | MultiPolygon) -> list[Wall]:
+def walls_of(room: shapely.Polygon | shapely.MultiPolygon) -> list[Wall]:
     """Walls around a floor with sides parallel to the axes, where the floor is at least ``DEEP``
     metres deep."""
-    from shapely import get_parts
-    from shapely.geometry.polygon import orient
-
     found = []
-    for part in map(orient, get_parts(room.normalize())):
+    for part in map(shapely.geometry.polygon.orient, shapely.get_parts(room.normalize())):
         for ring in (part.exterior, *part.interiors):
             corners = list(ring.simplify(0).coords)
             for (x0, y0), (x1, y1) in pairwise(corners):
@@ -224,9 +211,8 @@ def walls_of(room: Polygon | MultiPolygon) -> list[Wall]:
 def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
     """Pieces of wall between two rooms, along the middle between them and seen from the first. The
     floors face each other at most ``THICKEST`` apart, without a third room in between."""
-    from shapely import union_all
-
-    others = union_all([room for k, room in enumerate(plan.rooms) if k not in (first, second)])
+    rooms = [room for k, room in enumerate(plan.rooms) if k not in (first, second)]
+    others = shapely.union_all(rooms)
     found = []
     theirs = walls_of(plan.rooms[second])
     for ours in walls_of(plan.rooms[first]):
@@ -249,15 +235,14 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     ``LANDING`` metres free of rooms. The outside lies beyond the boundary, or else beyond the
     outermost walls; a recess is outside, a pocket between rooms is not. Pieces on the outline come
     first, then shorter pieces."""
-    from shapely import Polygon, get_parts, union_all
-
-    floors = union_all(plan.rooms)
-    indoors: Geometry = plan.outline
+    floors = shapely.union_all(plan.rooms)
+    indoors: shapely.Geometry = plan.outline
     if plan.boundary is None:
-        indoors = union_all([Polygon(part.exterior) for part in get_parts(fill_gaps(floors))])
+        parts = shapely.get_parts(fill_gaps(floors))
+        indoors = shapely.union_all([shapely.Polygon(part.exterior) for part in parts])
     if to_balconies:
         named = zip(plan.rooms, plan.diagram.room_names, strict=True)
-        balconies = union_all([floor for floor, name in named if name == "Balcony"])
+        balconies = shapely.union_all([floor for floor, name in named if name == "Balcony"])
         floors, indoors = floors.difference(balconies), indoors.difference(balconies)
     found = []
     for wall in walls_of(plan.rooms[room]):
@@ -270,7 +255,7 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     return [piece for *_, piece in sorted(found, key=lambda each: each[:2])]
 
 
-def fill_gaps(floors: Geometry) -> Geometry:
+def fill_gaps(floors: shapely.Geometry) -> shapely.Geometry:
     """Union of floors and the gaps of at most ``THICKEST`` between them."""
     half = THICKEST / 2 + _ROUNDING
     return floors.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")

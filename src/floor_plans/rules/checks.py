@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.doors import hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan
+from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import (
     TOLERANCE,
     Finding,
@@ -26,9 +27,6 @@ from floor_plans.rules.finding import (
     rooms_of,
     rooms_of_door,
 )
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
 
 OUTSIDE = "outside"  # kind of space behind a front door, in addition to the kinds of rooms
 _SAME = 1e-9  # difference in square metres up to which rooms count as equally large
@@ -189,11 +187,9 @@ def check_shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def lies_on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> bool:
+def lies_on_wall(door: Door, floor: shapely.Geometry, parameters: Parameters) -> bool:
     """Return True if enough of a door lies on the walls of a floor."""
-    from shapely import LineString
-
-    line = LineString([door.start, door.end])
+    line = shapely.LineString([door.start, door.end])
     if not line.length:
         return True  # another rule judges its width
     near = floor.boundary.buffer(parameters["wall"] / 2 + TOLERANCE)
@@ -278,8 +274,6 @@ def check_compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     """
     if plan.boundary is not None:
         return None
-    from shapely import Polygon
-
     built, found = built_area(plan, parameters["wall"]), []
     shape = max(filled_parts(built, parameters["sliver"]), key=lambda part: part.area)
     # pieces, where each room already has half a wall around it
@@ -288,7 +282,7 @@ def check_compact(plan: FloorPlan, parameters: Parameters) -> Findings:
         what = f"the rooms lie in {pieces} pieces"
         found.append(Finding((), what, "move them together"))
     # corners of the largest piece; normalising starts the ring at a true corner
-    ring = Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior
+    ring = shapely.Polygon(shape.exterior).normalize().simplify(_STRAIGHT).exterior
     corners = len(ring.coords) - 1
     if corners > parameters["corners"]:
         what = f"the outline has {corners} corners, at most {parameters['corners']:g}"
@@ -333,20 +327,16 @@ def facade_lengths(
 ) -> dict[int, float]:
     """Metres of facade of these rooms, for walls up to ``wall`` metres thick; walls to rooms of
     ``also`` count. A gap enclosed by rooms, or up to twice ``sliver`` wide, is not outside."""
-    from shapely import union_all
-
     # pieces of the border near the outermost rings
     outside = [part.exterior for part in filled_parts(built_area(plan, wall), sliver)]
-    near = union_all([*outside, *(plan.rooms[k].boundary for k in also)])
+    near = shapely.union_all([*outside, *(plan.rooms[k].boundary for k in also)])
     near = near.buffer(wall / 2 + TOLERANCE)
     return {k: float(plan.rooms[k].boundary.intersection(near).length) for k in rooms}
 
 
 def built_area(plan: FloorPlan, wall: float) -> Any:
     """Union of all floors with half a wall around each."""
-    from shapely import union_all
-
-    return union_all([floor.buffer(wall / 2, join_style="mitre") for floor in plan.rooms])
+    return shapely.union_all([floor.buffer(wall / 2, join_style="mitre") for floor in plan.rooms])
 
 
 def filled_parts(shape: Any, by: float) -> list[Any]:

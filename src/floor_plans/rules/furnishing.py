@@ -6,12 +6,13 @@ may still be hard to furnish. Free rectangles lie along the sides of a floor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.libraries import shapely
 from floor_plans.rules.checks import built_area, filled_parts
 from floor_plans.rules.finding import (
     TOLERANCE,
@@ -24,9 +25,6 @@ from floor_plans.rules.finding import (
     rooms_of,
 )
 
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
-
 _NEARLY = 0.8  # share of the largest inner rectangle from which on another one counts as well
 _BESIDE, _TAKEN = 1.2, 0.1
 """Metres around an inner room that strips are searched in, and the share of the floor that they may
@@ -35,19 +33,15 @@ _TOUCHING = 0.16  # metres up to which two rooms touch
 _BALCONY = "Balcony"
 
 
-def _clear_floor(plan: FloorPlan, room: int, parameters: Parameters) -> BaseGeometry:
+def _clear_floor(plan: FloorPlan, room: int, parameters: Parameters) -> shapely.Geometry:
     """Largest part of a floor, without half a ``wall`` on every side."""
-    from shapely import get_parts
-
     floor = plan.rooms[room].buffer(-parameters["wall"] / 2, join_style="mitre")
-    return max(get_parts(floor), key=lambda part: part.area)
+    return max(shapely.get_parts(floor), key=lambda part: part.area)
 
 
-def inner_rectangles(floor: BaseGeometry) -> NDArray[np.float64]:
+def inner_rectangles(floor: shapely.Geometry) -> NDArray[np.float64]:
     """Width and height of the rectangles in a floor between lines through its corners, Float[K, 2];
     none of another floor with sides parallel to the axes is larger than all of them."""
-    import shapely
-
     corners = np.round(shapely.get_coordinates(floor), 3)
     x, y = np.unique(corners[:, 0]), np.unique(corners[:, 1])
     if min(len(x), len(y)) < 2:
@@ -69,14 +63,13 @@ def check_furniture(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the clear floor of a room holds a rectangle of one of the sizes ``least`` of its
     kind. The space ``in_front`` of the doors does not count, for kinds that have such a depth;
     openings take none."""
-    from shapely import LineString, union_all
-
     ruled, found = limits_of(plan, parameters["least"]), []
     for k, kind, sizes in ruled:
         floor, deep = _clear_floor(plan, k, parameters), parameters["in_front"].get(kind, 0.0)
         doors = [d for d in plan.doors if deep and k in d.rooms and not d.is_open]
-        lines = [LineString([door.start, door.end]) for door in doors]
-        floor = floor.difference(union_all([line.buffer(deep, cap_style="flat") for line in lines]))
+        lines = [shapely.LineString([door.start, door.end]) for door in doors]
+        kept_clear = shapely.union_all([line.buffer(deep, cap_style="flat") for line in lines])
+        floor = floor.difference(kept_clear)
         # a rectangle turned either way
         sides = np.sort(inner_rectangles(floor), axis=1) + TOLERANCE
         if not any((sides >= sorted(size)).all(1).any() for size in sizes):
@@ -107,7 +100,7 @@ def check_shapes(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found) if ruled else None
 
 
-def narrow_part(floor: BaseGeometry, width: float) -> Any:
+def narrow_part(floor: shapely.Geometry, width: float) -> Any:
     """Parts of a floor that are narrower than ``width``."""
     half = max(width / 2 - TOLERANCE / 2, 0.0)
     wide = floor.buffer(-half, join_style="mitre").buffer(half, join_style="mitre")
@@ -167,12 +160,10 @@ def check_islands(plan: FloorPlan, parameters: Parameters) -> Findings:
 def check_slits(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that slits and pockets up to twice ``sliver`` metres wide between rooms take at most
     ``most`` square metres."""
-    from shapely import union_all
-
     if len(plan.rooms) < 2:
         return None
     built = built_area(plan, parameters["wall"])
-    area = float(union_all(filled_parts(built, parameters["sliver"])).area - built.area)
+    area = float(shapely.union_all(filled_parts(built, parameters["sliver"])).area - built.area)
     if area <= parameters["most"] + TOLERANCE:
         return ()
     what = f"slits between rooms take {area:.1f} m2, at most {parameters['most']:g} m2"
