@@ -113,11 +113,9 @@ class ArrangementTree:
         self, arrangements: Arrangements, choices: Choices, step: int, log_d0: Tensor
     ) -> Tensor:
         """Float64[M]: estimated log-probability of the relations after ``step``, for each choice.
-
         It is the sum, over relations, of the log of the mean of D over the remaining pairs of
         slots; 0 unless ``step`` is a relation. ``log_d0``: log of the network's probabilities D for
-        the ``arrangements``, Float64[R, L, V].
-        """
+        the ``arrangements``, Float64[R, L, V]."""
         guess = torch.zeros(len(choices), dtype=torch.float64)
         if step < len(self._types):
             return guess

@@ -64,13 +64,10 @@ RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared 
 
 
 class DiagramDataset(GraphDataset):
-    """Diagrams in three splits that are disjoint up to relabelling.
-
-    ``symmetry``: ``mirror`` or ``square`` adds mirrored, or also turned, copies of every training
-    diagram (``SYMMETRIES``), except copies that are held-out diagrams. ``facts``: per-diagram
-    values passed to the model as the condition ``condition``, or None. ``node_order``, ``splits``:
-    as for ``GraphDataset``.
-    """
+    """Diagrams in three splits that are disjoint up to relabelling. ``symmetry``: ``mirror`` or
+    ``square`` adds mirrored, or also turned, copies of every training diagram (``SYMMETRIES``),
+    except copies that are held-out diagrams. ``facts``: per-diagram values passed to the model as
+    the condition ``condition``, or None. ``node_order``, ``splits``: as for ``GraphDataset``."""
 
     size_unit = "rooms"
 

@@ -32,6 +32,7 @@ from floor_plans.diagrams.vocabulary import (
     sizes_of,
 )
 from floor_plans.plans.floor_plan import FloorPlan, Point
+from floor_plans.plans.outline import fill_gaps
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 FACTS_VERSION = 1  # version of cached facts; raise it with every change of their numbers
 _SCALE = 10.0  # unit of lengths in facts, in metres; that of areas is its square
+_HALF_A_WALL = threshold_of("metres", None) / 2  # half the gap of related rooms
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,10 @@ class Facts:
                 ) from error
             # front door and outline, if the plan has them
             front = next((door for door in plan.doors if door.is_front), None)
-            door = None if front is None else _middle(front.start, front.end)
-            outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
+            outline = plan.outline
+            if plan.boundary is None:  # around all rooms, with the walls between them
+                outline = fill_gaps(_shapely().union_all(plan.boxes), _HALF_A_WALL)
+            door = None if front is None else front.middle
             found.append(self._numbers(outline.area, outline, door))
         return torch.stack(found)
 
@@ -216,13 +220,6 @@ def _exactly(number: int | None, size: int) -> Tensor:
 
 def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float]:
     return (first[0] + last[0]) / 2, (first[1] + last[1]) / 2
-
-
-def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
-    """Union of all rooms; gaps that are narrow enough for walls are closed."""
-    half = threshold_of("metres", None) / 2
-    rooms = _shapely().union_all(boxes)
-    return rooms.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
 
 
 def _cells(outline: BaseGeometry) -> Any:

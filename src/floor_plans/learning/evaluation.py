@@ -170,12 +170,10 @@ def real_floors(
 
 @dataclass(frozen=True)
 class ConditioningScores:
-    """Scores of a conditional model on ``num`` held-out diagrams.
-
-    ``more``: mean increase of the bound in nats per diagram, and its standard error, if the facts
-    are changed, by name of the change. ``obeyed``: share of samples that have the given counts of
-    rooms, by guidance weight; empty for a model that is not conditioned on counts.
-    """
+    """Scores of a conditional model on ``num`` held-out diagrams. ``more``: mean increase of the
+    bound in nats per diagram, and its standard error, if the facts are changed, by name of the
+    change. ``obeyed``: share of samples that have the given counts of rooms, by guidance weight;
+    empty for a model that is not conditioned on counts."""
 
     num: int
     more: dict[str, tuple[float, float]]
@@ -193,16 +191,14 @@ class ConditioningScores:
         }
 
     def section(self) -> TableSection:
-        title = f"what the model makes of facts, {self.num} held-out diagrams"
-        more = (
-            TableRow(f"nats more, {name}", f"{mean:.3f} ± {error:.3f}")
+        rows = {
+            f"nats more, {name}": f"{mean:.3f} ± {error:.3f}"
             for name, (mean, error) in self.more.items()
-        )
-        obeyed = (
-            TableRow(f"counts obeyed at sampling.guidance={weight:g}", f"{share:.3f}")
-            for weight, share in self.obeyed.items()
-        )
-        return TableSection(title, (*more, *obeyed))
+        }
+        for weight, share in self.obeyed.items():
+            rows[f"counts obeyed at sampling.guidance={weight:g}"] = f"{share:.3f}"
+        title = f"what the model makes of facts, {self.num} held-out diagrams"
+        return TableSection(title, tuple(TableRow(*row) for row in rows.items()))
 
     def note(self) -> str:
         return (

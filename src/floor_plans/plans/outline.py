@@ -255,7 +255,7 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     return [piece for *_, piece in sorted(found, key=lambda each: each[:2])]
 
 
-def fill_gaps(floors: shapely.Geometry) -> shapely.Geometry:
-    """Union of floors and the gaps of at most ``THICKEST`` between them."""
-    half = THICKEST / 2 + _ROUNDING
+def fill_gaps(floors: shapely.Geometry, half: float = THICKEST / 2 + _ROUNDING) -> shapely.Geometry:
+    """Union of floors and the gaps up to twice ``half`` wide between them, at most ``THICKEST`` by
+    default."""
     return floors.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")

@@ -14,6 +14,7 @@ from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.doors import hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan
 from floor_plans.plans.libraries import shapely
+from floor_plans.plans.outline import fill_gaps
 from floor_plans.rules.finding import (
     TOLERANCE,
     Finding,
@@ -136,12 +137,10 @@ def _unreached(plan: FloorPlan, room: int, reached: set[int], through: Collectio
 
 
 def check_apart(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that no two rooms share more than ``overlap`` square metres.
-
-    The boxes of rooms may overlap, as the smaller room is cut out of the larger, see
-    ``FloorPlan.rooms``. Rooms share floor if their boxes have the same size, or if both are drawn
-    as polygons of which neither contains the other.
-    """
+    """Check that no two rooms share more than ``overlap`` square metres. The boxes of rooms may
+    overlap, as the smaller room is cut out of the larger, see ``FloorPlan.rooms``. Rooms share
+    floor if their boxes have the same size, or if both are drawn as polygons of which neither
+    contains the other."""
     if plan.diagram.num_rooms < 2:
         return None
     drawn = plan.floors or (None,) * len(plan.boxes)
@@ -266,12 +265,10 @@ def check_window(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def check_compact(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that rooms without a given outline form one piece with a short outline.
-
-    The outline has at most ``corners`` corners, and ``perimeter`` times the length of the outline
-    of a square of the same area. Rooms as close to each other as related rooms form one piece.
-    Slits and steps up to twice ``sliver`` metres wide are filled first.
-    """
+    """Check that rooms without a given outline form one piece with a short outline. The outline has
+    at most ``corners`` corners, and ``perimeter`` times the length of the outline of a square of
+    the same area. Rooms as close to each other as related rooms form one piece. Slits and steps up
+    to twice ``sliver`` metres wide are filled first."""
     if plan.boundary is not None:
         return None
     built, found = built_area(plan, parameters["wall"]), []
@@ -341,6 +338,5 @@ def built_area(plan: FloorPlan, wall: float) -> Any:
 
 def filled_parts(shape: Any, by: float) -> list[Any]:
     """Parts of a shape after gaps up to twice ``by`` metres wide are filled."""
-    if by:
-        shape = shape.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")
+    shape = fill_gaps(shape, by) if by else shape
     return list(getattr(shape, "geoms", [shape]))

@@ -190,12 +190,9 @@ def shipped_sets() -> list[str]:
 
 def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
     """Read one of ``shipped_sets``, or a file with a key for each rule. ``key``: option that named
-    the set, for messages.
-
-    With ``base: default`` a file modifies the set ``default``: parameters that it leaves out stay,
-    and ``fill: false`` drops a rule. Raises ``ValueError`` naming file, line and key of a mistake,
-    with the closest valid name, and ``FileNotFoundError``.
-    """
+    the set, for messages. With ``base: default`` a file modifies the set ``default``: parameters
+    that it leaves out stay, and ``fill: false`` drops a rule. Raises ``ValueError`` naming file,
+    line and key of a mistake, with the closest valid name, and ``FileNotFoundError``."""
     if name == NONE:
         return NO_RULES
     if name in shipped_sets():

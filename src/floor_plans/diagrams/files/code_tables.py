@@ -159,12 +159,9 @@ def room_types(
     room, called if there is a bedroom; None if unknown. ``doors``: return doors as well. Raises
     ``DiagramError`` for unknown codes, and for other doors, as relations number the rooms from 0.
     """
-    types = [
-        None if room is None else table.room(room, place)
-        for room, place in zip(rooms, places, strict=True)
-    ]
-    # doors are not rooms
-    for room, kind, place in zip(rooms, types, places, strict=True):
+    types = []
+    for room, place in zip(rooms, places, strict=True):
+        types.append(kind := None if room is None else table.room(room, place))
         if not doors and kind in table.doors.values():
             raise DiagramError(place, f"code {room} is a door ({kind}), not a room; leave it out")
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)

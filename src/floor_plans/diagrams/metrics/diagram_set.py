@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -158,11 +158,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def __len__(self) -> int:
         return len(self._diagrams)
 
-    @overload
-    def __getitem__(self, index: int) -> BubbleDiagram: ...
-    @overload
-    def __getitem__(self, index: slice) -> DiagramSet: ...
-    def __getitem__(self, index: int | slice) -> BubbleDiagram | DiagramSet:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.select(np.arange(len(self))[index])
         return self._diagrams[index]
@@ -271,11 +267,9 @@ class DiagramSet(Sequence[BubbleDiagram]):
     @cached_property
     def clustering_shares(self) -> Floats:
         """Float[M, 10]: histogram of the clustering coefficients of a diagram's rooms, as shares.
-
-        The coefficient of a room with d neighbours and T related pairs among them is
-        2T / (d (d - 1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one also 1; bins are
-        computed in integers, so that 3/10 falls into bin 3.
-        """
+        The coefficient of a room with d neighbours and T related pairs among them is 2T / (d (d -
+        1)), 0 for d < 2. Bin k holds [k/10, (k + 1)/10), the last one also 1; bins are computed in
+        integers, so that 3/10 falls into bin 3."""
         adjacency = self.related.astype(np.float64)
         twice_triangles = ((adjacency @ adjacency) * adjacency).sum(axis=2).round().astype(np.int64)
         pairs = np.maximum(self.degree * (self.degree - 1), 1)
@@ -317,12 +311,10 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def pair_histogram(self) -> Floats:
-        """Float[T, T, R + 1]: number of pairs of rooms by their types and relation.
-
-        Entry (a, b, r) with a <= b counts pairs of rooms of types a and b in one diagram with
-        relation r, read from the room of type a; the last entry, "no-edge", counts unrelated pairs.
-        A pair of equal types counts half from either room. Entries with a > b are 0.
-        """
+        """Float[T, T, R + 1]: number of pairs of rooms by their types and relation. Entry (a, b, r)
+        with a <= b counts pairs of rooms of types a and b in one diagram with relation r, read from
+        the room of type a; the last entry, "no-edge", counts unrelated pairs. A pair of equal types
+        counts half from either room. Entries with a > b are 0."""
         num_types, no_edge = self._vocab.num_node_types, self._vocab.no_edge
         # related pairs, read from the lower type
         diagram, i, j = (self.relations != no_edge).nonzero()

@@ -74,11 +74,9 @@ def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float
 
 def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``conditional_relation_tv``, ``_js``: distances of relations per unordered pair of types.
-
     Type pairs with at least 5 relations in the reference count; if no pair has 5, all pairs with a
     relation count. For a type pair without relations in the samples, uniform relations are assumed.
-    Unrelated pairs of rooms do not count.
-    """
+    Unrelated pairs of rooms do not count."""
     histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
     tables = [h[:, :, :-1].reshape(-1, h.shape[2] - 1) for h in histograms]
     return _conditional("conditional_relation", *tables, minimum=MIN_PER_TYPE_PAIR, fill=1.0)
@@ -227,11 +225,9 @@ def bubble_metrics(
     samples: Diagrams, reference: Diagrams, *, training: Diagrams | None = None
 ) -> dict[str, float]:
     """Compute every metric of samples against a reference, by name as in ``METRIC_MEANINGS``.
-
     ``novelty`` needs ``training``. Distances and coverage depend on the sizes of both sets; report
     them with these sizes and ``real_vs_real``. For several sets against one reference, convert it
-    to a ``DiagramSet`` first, so that it is measured only once.
-    """
+    to a ``DiagramSet`` first, so that it is measured only once."""
     real = DiagramSet.of(reference)
     drawn = DiagramSet.of(samples, real.vocabulary)
     own = structure_metrics(real)

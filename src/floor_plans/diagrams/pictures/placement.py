@@ -62,12 +62,10 @@ def _bounds(points: Array, radii: Array) -> tuple[Array, Array]:
 
 
 def place_all(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
-    """Place the bubbles of each diagram, independently of other diagrams.
-
-    "i left-of j" puts the centre of i left of that of j, "i above j" puts it higher on the page
-    (smaller y), diagonal relations do both. Bubbles do not overlap unless one is inside the other,
-    or a third lies inside both. ``broken`` lists the relations that a placement violates.
-    """
+    """Place the bubbles of each diagram, independently of other diagrams. "i left-of j" puts the
+    centre of i left of that of j, "i above j" puts it higher on the page (smaller y), diagonal
+    relations do both. Bubbles do not overlap unless one is inside the other, or a third lies inside
+    both. ``broken`` lists the relations that a placement violates."""
     # diagrams of equal size are placed in batches
     by_count: dict[int, list[int]] = {}
     for index, diagram in enumerate(diagrams):
@@ -121,12 +119,10 @@ def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> 
 
 
 def _starts(problem: bubbles.Constraints) -> Array:
-    """Float[B * NUM_STARTS, n, 2]: starting points of the descent.
-
-    The first start solves the relations as springs by least squares. The last one spreads the rooms
-    by their rank in each order, which obeys every acyclic order. The others are jittered copies of
-    the first. Diagrams without an order start from unfolded jittered points.
-    """
+    """Float[B * NUM_STARTS, n, 2]: starting points of the descent. The first start solves the
+    relations as springs by least squares. The last one spreads the rooms by their rank in each
+    order, which obeys every acyclic order. The others are jittered copies of the first. Diagrams
+    without an order start from unfolded jittered points."""
     num, n = problem.radii.shape
     # springs: the solution of a linear system with the Laplacian of related pairs
     length = np.sqrt((problem.order**2).sum(axis=-1, keepdims=True)).clip(min=1.0)
