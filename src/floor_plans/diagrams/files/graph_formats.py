@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree.ElementTree import ParseError
 
+from discrete_diffusion.config import Later
 from discrete_diffusion.runtime import atomic_folder, atomic_write, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import CODE_TABLES, OUR_TABLE, areas_of, room_types
@@ -24,6 +25,8 @@ from floor_plans.diagrams.vocabulary import ADJACENCY, ADJACENT, DOOR, RELATIONS
 
 if TYPE_CHECKING:
     import networkx
+else:
+    networkx = Later("networkx")
 
 _SIDES = ("x0", "y0", "x1", "y1")
 _DEFAULTS = ("node_default", "edge_default")  # added to every GraphML graph by networkx, if empty
@@ -33,8 +36,6 @@ def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
     """Convert to a directed graph of nodes 0 to N - 1. Node k has ``room`` by name (and ``x0 y0 x1
     y1``, in the unit of the boxes). Edge (i, j), i < j, reads "room i is ``relation`` room j".
     Metadata is in ``graph.graph["metadata"]``."""
-    import networkx
-
     graph = networkx.DiGraph(metadata=dict(diagram.metadata))
     for k, room in enumerate(diagram.room_names):
         box = {} if diagram.boxes is None else dict(zip(_SIDES, diagram.boxes[k], strict=True))
@@ -103,8 +104,6 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
 def to_graphml(diagram: BubbleDiagram) -> str:
     """Convert to GraphML text, with the metadata as a JSON string. Raises ``ValueError`` if the
     metadata cannot be written as JSON."""
-    import networkx
-
     graph = to_networkx(diagram)
     try:
         graph.graph["metadata"] = json.dumps(graph.graph["metadata"], allow_nan=False)
@@ -127,8 +126,6 @@ def from_graphml(text: str) -> BubbleDiagram:
 
 def graph_of(text: str) -> networkx.DiGraph:
     """Parse GraphML text and its metadata; ``DiagramError`` for other text and several graphs."""
-    import networkx
-
     # exactly one graph, in valid XML
     if (num_graphs := len(re.findall(r"<graph[\s>]", text))) > 1:
         raise DiagramError("", f"it holds {num_graphs} graphs; expected one, a file each")
