@@ -23,9 +23,10 @@ from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import CELL, GRID, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.learning.build import DiagramDataset
-from floor_plans.learning.conditions import Facts, _around
+from floor_plans.learning.conditions import _HALF_A_WALL, Facts
 from floor_plans.learning.evaluation import _derangement, measure_conditioning
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.outline import fill_gaps
 
 PLANS = generate_plans(60, seed=3)
 ALL = ["num_rooms", "counts", "area", "outline", "front_door"]
@@ -119,7 +120,8 @@ def test_a_brief_tells_what_it_says_exactly():
 def test_a_brief_of_a_plan_tells_what_its_data_does():
     """A plan whose outline is a polygon without a hole, as a brief gives it."""
     facts = facts_of(*ALL[:4])
-    outlines = [_around(FloorPlan.of(plan, "pixels").boxes) for plan in PLANS]
+    rooms = [union_all(FloorPlan.of(plan, "pixels").boxes) for plan in PLANS]
+    outlines = [fill_gaps(each, _HALF_A_WALL) for each in rooms]
     plan, outline = next(
         (plan, shape)
         for plan, shape in zip(PLANS, outlines, strict=True)
