@@ -140,11 +140,9 @@ VOCABULARIES = {vocabulary.name: vocabulary for vocabulary in (DIRECTIONS, ADJAC
 
 def vocabulary_of_graph(graph: VocabConfig) -> PlanVocabulary:
     """Vocabulary with the types of a ``VocabConfig``; ``ValueError`` if there is none."""
+    types = graph.node_types, graph.edge_types
     for vocabulary in VOCABULARIES.values():
-        if (vocabulary.room_types, (*vocabulary.relations, RELATIONS[NO_EDGE])) == (
-            graph.node_types,
-            graph.edge_types,
-        ):
+        if types == (vocabulary.room_types, (*vocabulary.relations, RELATIONS[NO_EDGE])):
             return vocabulary
     raise ValueError(f"no vocabulary of diagrams has the types {', '.join(graph.node_types)}")
 

@@ -98,11 +98,8 @@ class Door:
         is_object = isinstance(data, Mapping)
         ends: list[Any] = [data.get(key) if is_object else None for key in ("from", "to")]
         if not all(isinstance(end, list | tuple) and len(end) == 2 for end in ends):
-            raise DiagramError(
-                "doors",
-                'expected {"rooms": [i, j or "outside"], "from": [x, y], "to": [x, y]}, got '
-                f"{reprlib.repr(data)}",
-            )
+            expected = '{"rooms": [i, j or "outside"], "from": [x, y], "to": [x, y]}'
+            raise DiagramError("doors", f"expected {expected}, got {reprlib.repr(data)}")
         start, end = ((finite_number(x, "doors"), finite_number(y, "doors")) for x, y in ends)
         thickness = finite_number(data.get("thickness", 0.0), "doors")
         if not isinstance(is_open := data.get("open", False), bool):
@@ -159,12 +156,9 @@ def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
     ]
     known = all(room == FRONT_DOOR or 0 <= room < num_rooms for room in numbers)
     if not known or len(set(numbers)) != 2:
-        raise DiagramError(
-            "doors",
-            f'expected the rooms [i, j or "outside"] of a plan with {num_rooms} rooms, got '
-            f"{reprlib.repr(value)}",
-        )
-    return ordered(numbers[0], numbers[1])
+        expected = f'expected the rooms [i, j or "outside"] of a plan with {num_rooms} rooms'
+        raise DiagramError("doors", f"{expected}, got {reprlib.repr(value)}")
+    return ordered(*numbers)
 
 
 if TYPE_CHECKING:

@@ -289,11 +289,8 @@ def check_vocabulary(
     others = (v.name for v in VOCABULARIES.values() if not v.lacks(room_codes, relations))
     if other := next(others, None):
         guess += f" The plan can be read with data.relations={other}."
-    raise DiagramError(
-        field,
-        f"{word!r} is not a {what} of plans with relations={vocabulary.name}{guess} The names are "
-        f"{', '.join(names)}",
-    )
+    said = f"{word!r} is not a {what} of plans with relations={vocabulary.name}{guess} The names"
+    raise DiagramError(field, f"{said} are {', '.join(names)}")
 
 
 def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
