@@ -361,11 +361,10 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
     except (TypeError, ValueError):
         sound = False
     if not sound:
-        raise DiagramError(
-            "boundary",
-            "expected the corners [[x, y], ...] of a polygon in metres, in order, whose sides do "
-            f"not cross; got {reprlib.repr(corners)}",
+        expected = (
+            "corners [[x, y], ...] of a polygon in metres, in order, whose sides do not cross"
         )
+        raise DiagramError("boundary", f"expected the {expected}; got {reprlib.repr(corners)}")
     return points
 
 
@@ -398,11 +397,8 @@ def read_floors(
         except (shapely.errors.ShapelyError, IndexError, TypeError, ValueError):
             sound = False
         if not sound:
-            raise DiagramError(
-                f"floors[{k}]",
-                "expected parts, each a list of rings of corners [x, y] in metres that do not "
-                f"cross, got {reprlib.repr(parts)}",
-            )
+            expected = "parts, each a list of rings of corners [x, y] in metres that do not cross"
+            raise DiagramError(f"floors[{k}]", f"expected {expected}, got {reprlib.repr(parts)}")
         if not box.buffer(TOLERANCE).covers(floor):
             raise DiagramError(f"floors[{k}]", "it reaches out of the box of its room")
         read.append(floor)

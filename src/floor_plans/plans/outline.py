@@ -136,9 +136,8 @@ def _touch(one: Rectangle, other: Rectangle) -> bool:
 def check_length(field: str, width: float, height: float) -> None:
     """Raise ``DiagramError`` for a size that is longer than a plan may be, infinite or NaN."""
     if not (width <= LONGEST and height <= LONGEST):
-        raise DiagramError(
-            field, f"expected metres, at most {LONGEST} each way; got {width:g} x {height:g}"
-        )
+        expected = f"expected metres, at most {LONGEST} each way"
+        raise DiagramError(field, f"{expected}; got {width:g} x {height:g}")
 
 
 def _decimetres(metres: float) -> int:

@@ -120,12 +120,9 @@ def own_table(data: Mapping[str, Any]) -> str | None:
         return None
     name = data[CODES_FIELD]
     if not isinstance(name, str) or name not in CODE_TABLES:
-        known = ", ".join(CODE_TABLES)
-        raise DiagramError(
-            CODES_FIELD,
-            f"expected the table of the room codes ({known}), got {reprlib.repr(name)}; a key of "
-            "your own needs another name",
-        )
+        said = f"expected the table of the room codes ({', '.join(CODE_TABLES)}), got "
+        said += f"{reprlib.repr(name)}; a key of your own needs another name"
+        raise DiagramError(CODES_FIELD, said)
     return name
 
 
