@@ -98,8 +98,8 @@ class Site:
         turned = shapely.affinity.rotate(found, -self._turn, (0, 0))
         corners = [(round(x, 3), round(y, 3)) for x, y in turned.exterior.coords[:-1]]
         side = side_towards(corners, _outwards(self.polygon)[self.street])
-        (x0, y0), (x1, y1) = (*corners, corners[0])[side : side + 2]
-        return Plot(tuple(corners), ((x0 + x1) / 2, (y0 + y1) / 2))
+        x, y = np.mean((*corners, corners[0])[side : side + 2], axis=0).tolist()
+        return Plot(tuple(corners), (x, y))
 
     @computed_once
     def _turn(self) -> float:
@@ -202,13 +202,11 @@ Boxes = list[tuple[float, float, float, float]]  # x, y, width, height
 
 def _shapes(area: float, bounds: tuple[float, float, float, float]) -> Iterator[Boxes]:
     """Yield shapes of an area as boxes: sturdy rectangles, L-shapes, other rectangles."""
-    left, top, right, bottom = bounds
-    wings: list[tuple[float, Boxes]] = []
-    rectangles: list[tuple[tuple[bool, int], Boxes]] = []
-    for ratio in _RATIOS:
+    ranked: list[tuple[int, float, Boxes]] = []
+    for number, ratio in enumerate(_RATIOS):
         width = max(0.1, round(math.sqrt(area * ratio), 1))
-        rank = max(ratio, 1 / ratio) > _STURDY, len(rectangles)
-        rectangles.append((rank, [(0.0, 0.0, width, round(area / width, 1))]))
+        rank = 0 if 1 / _STURDY <= ratio <= _STURDY else 2
+        ranked.append((rank, number, [(0.0, 0.0, width, round(area / width, 1))]))
     # an L has a wing along its width, and one along its height; the most compact come first
     for deep, wide, step in product(_WINGS, _WINGS, range(12)):
         width = wide + _LEAST_WING + step
@@ -216,12 +214,10 @@ def _shapes(area: float, bounds: tuple[float, float, float, float]) -> Iterator[
         if height >= deep + _LEAST_WING:
             for x, y in product((0.0, width - wide), (0.0, height - deep)):
                 boxes = [(0.0, y, width, deep), (x, 0.0, wide, height)]
-                wings.append((width + height, boxes))
-    ranked = sorted(rectangles)
-    num = sum(not rank[0] for rank, _ in ranked)
-    for _, boxes in (*ranked[:num], *sorted(wings), *ranked[num:]):
-        width, height = (max(box[axis] + box[axis + 2] for box in boxes) for axis in (0, 1))
-        if max(width - (right - left), height - (bottom - top)) <= _ROUNDING:
+                ranked.append((1, width + height, boxes))
+    for _, _, boxes in sorted(ranked):
+        ends = np.max([(x + width, y + height) for x, y, width, height in boxes], axis=0)
+        if np.all(ends <= np.subtract(bounds[2:], bounds[:2]) + _ROUNDING):
             yield boxes
 
 
