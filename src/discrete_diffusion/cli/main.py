@@ -20,6 +20,7 @@ from discrete_diffusion.cli.process_setup import (
     drop_unread_output,
     end_stopped,
     end_unread,
+    keep_freed_memory,
     let_threads_sleep,
     raise_stop_on_signals,
 )
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = arguments is None
     let_threads_sleep()
     if own:
+        keep_freed_memory()
         raise_stop_on_signals()
         drop_unread_output()
     _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import signal
@@ -27,6 +28,27 @@ def let_threads_sleep() -> None:
     when torch is imported; afterwards nothing is set."""
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+
+_ALLOCATION = ("GLIBC_TUNABLES", "MALLOC_")
+"""Beginnings of the names of environment variables that decide how glibc allocates memory."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Parameters of ``mallopt``, from malloc.h."""
+
+
+def keep_freed_memory() -> None:
+    """Keep up to 1 GiB of freed memory for later tensors, unless the environment decides.
+
+    Otherwise glibc, the C library of most Linux systems, gives each block above 32 MiB back at
+    once, and the system clears every page of the next one. With large samples or batches that can
+    double the time of a network call.
+    """
+    if sys.platform != "linux" or any(name.startswith(_ALLOCATION) for name in os.environ):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries lack it
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_TRIM_THRESHOLD, 1 << 30)
 
 
 # --- signals ---

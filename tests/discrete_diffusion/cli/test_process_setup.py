@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -107,3 +108,37 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise_or_torch_is_ther
             assert waiting() == {name: "7"}
     main(["--version"])
     assert waiting() == {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+FAULTS = """
+import ctypes, resource, sys
+from discrete_diffusion.cli import main
+sys.argv = ["discrete-diffusion", "--version"]
+main()
+size, libc = 200 << 20, ctypes.CDLL(None)
+libc.malloc.restype = libc.memset.restype = ctypes.c_void_p
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    block = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))
+    libc.memset(block, 1, ctypes.c_size_t(size))
+    libc.free(block)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="what is kept is what glibc would give back"
+)
+def test_freed_memory_is_kept_unless_the_user_says_otherwise(monkeypatch):
+    """Pages that a second block of the same size needs anew."""
+
+    def faults() -> int:
+        words = [sys.executable, "-c", FAULTS]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return int(done.stdout.splitlines()[-1])
+
+    for name in [name for name in os.environ if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
+        monkeypatch.delenv(name)
+    assert faults() < 20  # of the 51,200 of a block
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "0")
+    assert faults() > 50
