@@ -62,7 +62,7 @@ class LeanMLP(MLP):
 
 
 class FastLinear(nn.Linear):
-    """``nn.Linear`` for sequences (B, L, D), in float32 on AMD processors about twice as fast.
+    """``nn.Linear`` for sequences (B, L, D), in float32 on AMD processors up to twice as fast.
 
     PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors;
     oneDNN, which computes its convolutions, does. On these a batch becomes a convolution with
