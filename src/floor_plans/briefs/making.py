@@ -106,21 +106,14 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
     facts = read.facts_with_plot(request.total_area, brief)
     if facts.site is not None:
         request = replace(request, site=facts.site.to_json())
-    if facts.area is not None:
-        if request.total_area is not None:
-            raise ValueError(
-                f"total_area={request.total_area:g}: the brief states an area of {facts.area:g} "
-                "m2; leave one out"
-            )
-        request = replace(request, total_area=facts.area)
     if facts.outline is not None:
         if request.outline != FREE:
             raise ValueError("boundary or ratio: the brief states an outline; leave one out")
         request = replace(request, outline=Outline(boundary=facts.outline))
-    for name in ("front_door", "north"):
-        if (stated := getattr(facts, name)) is not None:
-            if getattr(request, name) is not None:
-                raise ValueError(f"{name}: the brief states it; leave one out")
+    for key, name in (("area", "total_area"), ("front_door",) * 2, ("north",) * 2):
+        if (stated := getattr(facts, key)) is not None:
+            if (given := getattr(request, name)) is not None:
+                raise ValueError(f"{name}={given}: the brief states {key}; leave one out")
             request = replace(request, **{name: stated})
     if rules := _rules_of(facts, request.rules):
         named = RuleSet(f"{request.rules.name} and the brief", {**request.rules.rules, **rules})
