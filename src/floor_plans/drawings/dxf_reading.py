@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, room_code
 from floor_plans.diagrams.files.foreign_files import load_plan_json
@@ -32,10 +32,6 @@ from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE, LABEL, PL
 from floor_plans.plans.floor_plan import Point
 from floor_plans.plans.libraries import ezdxf, shapely
 from floor_plans.plans.outline import LONGEST
-
-if TYPE_CHECKING:
-    from ezdxf.document import Drawing as Document
-    from ezdxf.path import Path
 
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
 """Names of what is left out: lines on ROOMS that are not closed, outlines drawn twice, and open
@@ -162,7 +158,7 @@ def _closed_polylines(
             refused.append(error)
 
 
-def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
+def _unit_of_drawing(document: ezdxf.document.Drawing, unit: str) -> DrawnIn:
     """Unit of the header, or else ``unit``. Raises ``DiagramError`` if neither is stated."""
     from ezdxf.units import InsertUnits, conversion_factor
 
@@ -248,7 +244,7 @@ _MOST_OF_BLOCKS, _DEEPEST = 50_000, 16
 """Most entities of all blocks together, and most levels of nested blocks."""
 
 
-def _read_document(content: bytes) -> Document:
+def _read_document(content: bytes) -> ezdxf.document.Drawing:
     """Read a drawing; raise ``DiagramError`` if it is damaged. ``ezdxf.recover`` is not used, since
     it would read 5.9 for a damaged "5.9]625"."""
     from ezdxf.filemanagement import dxf_stream_info
@@ -265,7 +261,7 @@ def _read_document(content: bytes) -> Document:
         raise DiagramError("", reason) from error
 
 
-def entities_by_layer(document: Document) -> dict[str, list[Any]]:
+def entities_by_layer(document: ezdxf.document.Drawing) -> dict[str, list[Any]]:
     """Lines and texts of a drawing, by the plain name of their layer. A block counts as its
     content, where it is inserted, and its attributes as texts there; its layer 0 is the layer of
     the block. Blocks on DOORS are symbols and left out."""
@@ -356,7 +352,7 @@ def ring_of(entity: Any) -> shapely.Geometry | None:
     return ring
 
 
-def _corners_of_polyline(path: Path, where: str) -> list[Point]:
+def _corners_of_polyline(path: ezdxf.path.Path, where: str) -> list[Point]:
     """Corners without repetitions. The number of chords depends on the shape, not on its size."""
     # places of corners and of arcs' control points
     reached = [(point.x, point.y) for point in path.control_vertices()]

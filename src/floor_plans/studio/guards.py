@@ -11,19 +11,16 @@ import reprlib
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import uvicorn
 from anyio import CancelScope
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 

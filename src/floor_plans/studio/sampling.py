@@ -7,17 +7,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import domain_of
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import (
     Exactness,
     FirstHitting,
+    PartialSamples,
     check_drawn,
     check_sampler,
     rows_at_once,
@@ -34,11 +37,6 @@ from floor_plans.diagrams.vocabulary import (
 from floor_plans.learning.completions import approximations, numbered_as_given
 from floor_plans.learning.sampling import Way
 from floor_plans.learning.weighing import Arranged, Arranger, known_and_real
-
-if TYPE_CHECKING:
-    from discrete_diffusion.algorithms import TokenAlgorithm
-    from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.sampling import PartialSamples
 
 T = TypeVar("T")
 
