@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from shapely import box, union_all
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import CACHE_VARIABLE
@@ -27,13 +28,15 @@ from floor_plans.diagrams.procedural.livable import (
     draw_walls,
 )
 from floor_plans.diagrams.procedural.programme import PAD, choose_sites, sample_programmes
-from floor_plans.diagrams.vocabulary import NO_EDGE
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.learning.build import training_areas
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.furnishing import inner_rectangles
 from floor_plans.rules.rule_set import judge, read_rules
 
 JUDGED = ("front", "access", "bath", "facade", "window", "escape", "compact", "area", "apart")
+JUDGED += ("width", "largest", "airy")
 
 
 def drawn_at_random(num: int, seed: int) -> tuple[Ints, Array, Ints]:
@@ -96,7 +99,7 @@ def test_walls_are_those_of_the_plan_drawn_pixel_by_pixel() -> None:
 
 
 def judged(rooms: Ints, boxes: Array, drawn: Ints) -> set[str]:
-    """Rules that a plan breaks, once it has doors."""
+    """Rules that a plan breaks, once it has doors. Rectangles may be in the way of doors."""
     there = rooms != PAD
     relations = relations_from_boxes(drawn[there])
     i, j = (relations != NO_EDGE).nonzero()
@@ -111,13 +114,33 @@ def judged(rooms: Ints, boxes: Array, drawn: Ints) -> set[str]:
 @pytest.mark.slow
 def test_the_judge_of_plans_agrees() -> None:
     rooms, boxes, drawn = drawn_at_random(120, seed=3)
-    passed = are_livable(rooms, boxes, drawn)
-    assert 20 < passed.sum() < 80
+    passed = are_livable(rooms, boxes)
+    assert 10 < passed.sum() < 80
     found: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for k, is_livable in enumerate(passed.tolist()):
         found[is_livable].update(judged(rooms[k], boxes[k], drawn[k]))
     assert not found[True].keys() & {*JUDGED}, found[True]
-    assert found[False].keys() >= {"access", "bath", "facade", "compact", "width"}
+    assert found[False].keys() >= {"access", "bath", "facade", "compact", "width", "largest"}
+
+
+def test_rectangles_are_found_where_rooms_within_leave_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(livable, "LEAST", 1.2 * livable.LEAST)
+    rooms, boxes, _ = drawn_at_random(300, seed=4)
+    sides = np.sort(boxes[..., 2:] - boxes[..., :2]) / METRE
+    large = ((sides >= livable.LEAST[rooms]).all(-1) | (rooms == PAD)).all(1)
+    rooms, clear = rooms[large], boxes[large] / METRE
+    found = livable._hold_rectangles(rooms, clear)
+    assert 10 < found.sum() < len(rooms) - 5
+    for k, there in enumerate(rooms != PAD):
+        order = sorted(range(there.sum()), key=lambda j: (j == 0, box(*clear[k, j]).area))
+        held = []
+        for place, j in enumerate(order):
+            smaller = [box(*clear[k, i]).buffer(0.1, join_style="mitre") for i in order[:place]]
+            sides = np.sort(inner_rectangles(box(*clear[k, j]).difference(union_all(smaller))))
+            held.append((sides >= livable.LEAST[rooms[k, j]] - 1e-6).all(1).any())
+        assert found[k] == all(held)
 
 
 ROOMS = ("LivingRoom", "MasterRoom", "Kitchen", "Bathroom", "Balcony", "Storage")
@@ -150,24 +173,33 @@ NOT_LIT: dict[str, dict[str, Box]] = {
         "MasterRoom": (1.0, -1.0, 4.0, 2.0),
     },
     "a balcony between rooms": {"Balcony": (2.0, 1.0, 4.0, 3.0)},
+    "a kitchen without a window": {
+        "LivingRoom": (0.0, 0.0, 8.5, 5.0),
+        "Kitchen": (6.0, 1.0, 8.5, 4.0),
+        "Storage": (8.5, 0.0, 10.5, 4.0),
+    },
 }
-NOT_WIDE: dict[str, dict[str, Box]] = {
-    "a narrow bathroom": {"Bathroom": (4.0, 5.0, 5.2, 8.5)},
-    "a narrow bedroom": {"MasterRoom": (0.0, 5.0, 2.4, 8.5)},
+NOT_FURNISHED: dict[str, dict[str, Box]] = {
+    "a narrow bathroom": {"Bathroom": (4.0, 5.0, 5.5, 8.5)},
+    "a large bathroom": {"Bathroom": (4.0, 5.0, 7.2, 8.5)},
+    "a narrow bedroom": {"MasterRoom": (0.0, 5.0, 2.5, 8.5)},
+    "a long bedroom": {"MasterRoom": (-3.5, 5.0, 4.0, 8.0)},
+    "a long balcony": {"Balcony": (-1.0, 0.0, 0.0, 5.0)},
+    "a bedroom that a bathroom leaves no space in": {"Bathroom": (2.0, 5.0, 4.0, 7.0)},
+    "a living room around a kitchen": {"Kitchen": (3.0, 0.0, 6.0, 2.0)},
 }
 NOT_COMPACT: dict[str, dict[str, Box]] = {
     "two steps more": {"Storage": (6.0, 3.0, 8.0, 5.0), "MasterRoom": (0.0, 5.0, 4.0, 9.0)},
     "a long kitchen": {"Kitchen": (6.0, 0.0, 30.0, 3.0)},
 }
-WRONG = {"reached": NOT_REACHED, "lit": NOT_LIT, "wide": NOT_WIDE, "compact": NOT_COMPACT}
+WRONG = {"reached": NOT_REACHED, "lit": NOT_LIT, "furnished": NOT_FURNISHED, "compact": NOT_COMPACT}
 
 
-def home(**moved: Box) -> tuple[Ints, Array, Ints]:
+def home(**moved: Box) -> tuple[Ints, Array]:
     rooms = np.array([[ROOM_TYPES.index(name) for name in ROOMS]])
     boxes = METRE * np.array([[moved.get(name, HOME[name]) for name in ROOMS]])
     order = rooms.argsort(axis=1)
-    rooms, boxes = np.take_along_axis(rooms, order, 1), boxes[:, order[0]]
-    return rooms, boxes, draw_walls(rooms, boxes)
+    return np.take_along_axis(rooms, order, 1), boxes[:, order[0]]
 
 
 def test_a_home_is_livable() -> None:
@@ -185,17 +217,44 @@ def test_what_is_wrong_is_seen(demand: str, moved: dict[str, Box]) -> None:
     assert not demands_met(*home(**moved))[demand]
 
 
-def demands_met(rooms: Ints, boxes: Array, drawn: Ints) -> dict[str, bool]:
+def demands_met(rooms: Ints, boxes: Array) -> dict[str, bool]:
     n = rooms.shape[1]
     cells = Cells.of(rooms, boxes)
     walls = cells.walls(n) / METRE
     found = {
         "reached": livable.are_reached(rooms, walls),
-        "lit": livable.are_lit(rooms, boxes, walls[:, :n, n]),
-        "wide": livable.are_wide(rooms, drawn),
+        "lit": livable.are_lit(rooms, boxes, walls),
+        "furnished": livable.are_furnished(rooms, boxes),
         "compact": livable.are_compact(cells, cells.walls(n)),
     }
     return {name: bool(each.item()) for name, each in found.items()}
+
+
+def test_few_rooms_are_entered_from_the_living_room() -> None:
+    def are_few(names: str, *others: tuple[int, int], apart: int = 0) -> bool:
+        """Rooms by their first letters, ``others``: pairs that share a wall; all but ``apart`` do
+        with the living room."""
+        codes = {"L": 0, "M": 1, "K": 2, "B": 3, "D": 4, "S": 7, "T": 11}
+        n = len(names)
+        walls = np.zeros((1, n + 2, n + 2))
+        walls[:, 0, 1:], walls[:, :, n] = 2.0, 5.0
+        if apart:
+            walls[:, 0, apart] = 0.5
+        for i, j in others:
+            walls[:, i, j] = 2.0
+        walls = np.maximum(walls, walls.swapaxes(1, 2))
+        return bool(livable.are_reached(np.array([[codes[name] for name in names]]), walls).item())
+
+    assert are_few("LMKBSS")
+    assert are_few("LMKBSSS")  # there is no choice
+    assert not are_few("LMKBDSS")
+    assert not are_few("LMKBDSS", (4, 6))
+    assert are_few("LMKBDSS", (4, 6), apart=6)
+    assert not are_few("LMKBBSS")
+    assert are_few("LMKBBSS", (1, 3))
+    assert not are_few("LMKBBSS", (1, 4))
+    assert are_few("LMKBBSST", (1, 3), (1, 4), (5, 7))
+    assert not are_few("LMKBBSST", (1, 3), (1, 4), (5, 7), apart=4)
 
 
 def test_numbers_are_those_of_the_rules() -> None:
@@ -205,9 +264,15 @@ def test_numbers_are_those_of_the_rules() -> None:
     assert rules["compact"]["corners"] == livable.MOST_CORNERS
     assert rules["compact"]["perimeter"] == livable.MOST_PERIMETER
     assert rules["doors"]["least"]["Kitchen"] < livable.DOOR
-    for name, least in rules["width"]["least"].items():
-        if name != "Hall":
-            assert abs(livable.LEAST_SIDE[ROOM_TYPES.index(name)] - least) <= 0.3
+    assert rules["entry"]["doors"] == livable.MOST_DOORS
+    assert rules["airy"]["length"] == livable.KITCHEN_WINDOW
+    assert rules["furniture"]["wall"] == rules["shape"]["wall"] == 2 * livable.CLEAR
+    for code, name in enumerate(ROOM_TYPES[:13]):
+        sizes = rules["furniture"]["least"].get(name, ((0.0, 0.0),))
+        assert any((livable.LEAST[code] >= sorted(size)).all() for size in sizes)
+        assert livable.LEAST[code, 0] + 0.1 >= rules["width"]["least"].get(name, 0.0) - 1e-9
+        assert livable.MOST_RATIO[code] == rules["shape"]["most"].get(name, np.inf)
+        assert livable.MOST_AREA[code] == rules["largest"]["most"].get(name, np.inf)
 
 
 @pytest.mark.slow
@@ -222,11 +287,12 @@ def test_livable_plans_keep_their_numbers_of_rooms() -> None:
 
 
 @pytest.mark.slow
-def test_bathrooms_are_as_wide_as_real_ones() -> None:
-    """Their narrowest 5 % begin where those of real plans do, at 1.10 m."""
+def test_bathrooms_and_rooms_in_rooms_are_those_of_real_plans() -> None:
+    """The narrowest 5 % of bathrooms begin at 1.10 m; 10 % of plans have a room within another."""
     plans = sample_plans(1000, seed=2, livable=True)
     sides = (plans.boxes[..., 2:] - plans.boxes[..., :2]).min(-1) / METRE
     assert sides[plans.room_types == ROOM_TYPES.index("Bathroom")].min() >= 1.10
+    assert 0.07 < np.isin(plans.relations, (INSIDE, SURROUNDING)).any((1, 2)).mean() < 0.13
 
 
 def test_they_are_cached_apart_and_of_4_to_8_rooms() -> None:
@@ -242,7 +308,7 @@ def test_a_config_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     data = build_data(compose("train", [*words, "data.livable=true"]))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) == 2  # plans, and the facts of their boxes
-    assert all(name.endswith("-livable.npz") for name in names)
+    assert all(name.endswith("-livable-v2.npz") for name in names)
     kept = sample_plans(40, livable=True).encode()
     assert sum(len(split) for split in data.splits.values()) == len(kept)
     other = build_data(compose("train", words))

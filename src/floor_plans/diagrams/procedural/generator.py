@@ -30,10 +30,12 @@ from floor_plans.diagrams.geometry import (
 )
 from floor_plans.diagrams.procedural import programme
 from floor_plans.diagrams.procedural.livable import are_livable, dissect_plans, draw_walls
-from floor_plans.diagrams.vocabulary import NO_EDGE
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 
 GENERATOR_VERSION = 1
 """Version of the plans of a seed, part of the names of cached files; raise it with every change."""
+LIVABLE_VERSION = 2
+"""The same of livable plans, in addition."""
 
 BLOCK_SIZE = 1024  # plans in a block; each block has its own random stream (seed, block)
 MIN_ROOM_SIDE = 8  # least side of a room, in pixels
@@ -42,6 +44,8 @@ SIDE_PER_ROOM = 16  # pixels, about a metre, added to ``MAX_PLAN_SIDE`` for each
 LARGE = (4, 33)  # least and most rooms that ``num_rooms`` may request
 
 _MAX_ROUNDS = 2000
+_CONTAINED = 0.1
+"""Share of the livable plans with a room inside another that are kept: as many as in real plans."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ def sample_plans(
     entrance, and no room inside a forbidden type. Plans depend on the seed only, and plan k does
     not depend on ``num``. Global random state is neither read nor changed.
 
-    ``livable``: sample only livable plans, see ``are_livable``, of 4 to 8 rooms.
+    ``livable``: sample only livable plans, see ``are_livable``, of 4 to 8 rooms. Of those with a
+    room inside another most are left out at random, so that 10 % remain, as of real plans.
 
     Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
     ``LARGE``, and for ``livable`` together with ``num_rooms``.
@@ -157,7 +162,7 @@ def cache_file(
 ) -> Path:
     """Path of the cached plans of ``cached_plans``."""
     kind = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
-    kind += "-livable" * livable
+    kind += f"-livable-v{LIVABLE_VERSION}" * livable
     return cache_dir() / f"plans-v{GENERATOR_VERSION}-n{num}-s{seed}{kind}.npz"
 
 
@@ -221,28 +226,34 @@ def _sound_plans(
     for turn in range(_MAX_ROUNDS):
         if turn and again is not None:
             rooms[todo] = again(todo)
+        if livable:  # the last plans, of rare programmes, are sampled many times at once
+            todo = np.repeat(todo, max(1, BLOCK_SIZE // 8 // len(todo)))
         # sample the plans that are left, and keep the sound ones
         pending = rooms[todo]
-        # boxes, drawn in whole pixels, and their relations
+        # boxes, drawn in whole pixels
         dissected = dissect_plans(pending, programme.choose_sites(pending, rng, ring), rng, ring)
         drawn = draw_walls(pending, dissected)
         real = pending != programme.PAD
         both_real = real[:, :, None] & real[:, None, :]
-        related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
-        # all conditions on plans: no room too narrow, no plan too large, ...
+        # all conditions on boxes: no room too narrow, no plan too large, ...
         sides = drawn[..., 2:] - drawn[..., :2]
         most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - programme.N_MAX).clip(min=0)
-        sound = (
-            _are_disjoint(drawn, both_real)
-            & ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1)
-            & (drawn <= most[:, None, None]).all(axis=(1, 2))
-            & is_connected(neighbours(related), real.sum(axis=1))
-            & is_inside_valid(pending, related)
-        )
+        sound = ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1)
+        sound &= (drawn <= most[:, None, None]).all(axis=(1, 2))
         if livable:
-            sound[sound] = are_livable(pending[sound], dissected[sound], drawn[sound])
-        boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related[sound]
-        todo = todo[~sound]
+            is_kept = rng.random(len(todo)) < _CONTAINED
+            sound[sound] = are_livable(pending[sound], dissected[sound])
+        sound[sound] = _are_disjoint(drawn[sound], both_real[sound])
+        # their relations, and conditions on them
+        related = np.where(both_real[sound], relations_from_boxes(drawn[sound]), NO_EDGE)
+        fits = is_connected(neighbours(related), real[sound].sum(axis=1))
+        fits &= is_inside_valid(pending[sound], related)
+        if livable:
+            contained = ((related == INSIDE) | (related == SURROUNDING)).any((1, 2))
+            fits &= is_kept[sound] | ~contained
+        related, sound[sound] = related[fits], fits
+        boxes[todo[sound]], relations[todo[sound]] = drawn[sound], related
+        todo = np.setdiff1d(todo, todo[sound])
         if len(todo) == 0:
             break
     assert len(todo) == 0, f"{len(todo)} plans still unsound after {_MAX_ROUNDS} rounds"

@@ -1,4 +1,4 @@
-"""Livability of dissections: rooms are reached, lit and wide enough, plans are compact.
+"""Livability of dissections: rooms are reached, lit and can be furnished, plans are compact.
 
 A plan is cut into cells along the edges of all boxes, on the middle of walls. Every cell belongs to
 one room, so that the lengths of walls between rooms and to the outside are exact.
@@ -236,13 +236,14 @@ def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
 
 METRE = 1 / metres_per("pixels")  # pixels in a metre
 
-DOOR, FRONT_DOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
+DOOR, FRONT_DOOR, PASSAGE, WINDOW, KITCHEN_WINDOW = 0.9, 1.1, 1.0, 1.2, 0.9
 """Metres of wall for a door with its frame, for the front door, for a passage between common rooms,
-and of outer wall for windows."""
+and of outer wall for windows and for those of kitchens."""
 WINDOW_SHARE = 0.08 / 2.134
 """Metres of outer wall per square metre of floor: windows of 8 % of the floor, 2.134 m high."""
-MOST_CORNERS, MOST_PERIMETER = 12, 1.5
-"""Most corners of the outline, and largest ratio of its length to that of a square of its area."""
+MOST_CORNERS, MOST_PERIMETER, MOST_DOORS = 12, 1.5, 5
+"""Most corners of the outline, largest ratio of its length to that of a square of its area, and
+most doors of a living room, without the front door and those to balconies."""
 
 
 def _type_mask(*names: str) -> Flags:
@@ -256,11 +257,20 @@ _PRIVATE = _type_mask("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom", "Stu
 _LIT = _PRIVATE | _type_mask("LivingRoom", "DiningRoom")
 _REACHED = _PRIVATE | _type_mask("Kitchen", "DiningRoom")
 _STORES = _type_mask("Storage", "Wall-in")
+_DOUBLE = _type_mask("MasterRoom", "SecondRoom", "GuestRoom")
 
-LEAST_SIDE = np.where(_PRIVATE | _type_mask("DiningRoom"), 2.4, 0.0)
-"""Least clear width by room type, in metres: the 5 % quantile of living rooms, kitchens, bathrooms,
-balconies and bedrooms in 999 real plans. Studies and dining rooms count as bedrooms."""
-LEAST_SIDE[[LIVING, KITCHEN, BATHROOM, BALCONY]] = (2.9, 1.23, 1.10, 0.65)
+CLEAR = 0.05
+"""Metres between the middle of a wall and the clear floor."""
+LEAST = np.zeros((PAD + 1, 2))
+"""Sides of a rectangle that a clear floor holds, by room type, the shorter first, in metres."""
+LEAST[_PRIVATE | _type_mask("DiningRoom")] = (2.4, 2.7)
+LEAST[_DOUBLE] = (2.5, 2.9)
+LEAST[[LIVING, KITCHEN, BATHROOM, BALCONY]] = ((3.2, 3.6), (1.5, 2.3), (1.5, 1.7), (0.8, 0.8))
+MOST_RATIO, MOST_AREA = np.full((2, PAD + 1), np.inf)
+"""Largest ratio of sides, and largest clear floor in square metres, by room type."""
+MOST_RATIO[_DOUBLE | _type_mask("ChildRoom")] = 2.4
+MOST_RATIO[[LIVING, BALCONY]] = (3.0, 5.0)
+MOST_AREA[[KITCHEN, BATHROOM]] = (20.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -348,7 +358,7 @@ def _filled(size: Array) -> Ints:
     return np.maximum.accumulate(spans, axis=1)
 
 
-def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
+def are_livable(rooms: Ints, boxes: Array) -> Flags:
     """Bool[P]: plans that meet all of these conditions.
 
     * Front door: a living room or entrance has outer wall for it.
@@ -356,36 +366,73 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
       room (living, dining, entrance) that is reached by way of common rooms. One bathroom has such
       wall too; other bathrooms have wall for a door to a private room at least. Storage has a door
       to a room other than bathroom, balcony and storage, a balcony to a common room, private room
-      or kitchen.
+      or kitchen. At most ``MOST_DOORS`` rooms have to be entered from the living room, if the list
+      of rooms allows for it.
     * Light: every common or private room except the entrance has outer wall for windows of 8 % of
-      its floor; balconies are outside.
-    * Clear width: no room is narrower than ``LEAST_SIDE``.
+      its floor, a kitchen 0.9 m of it or of wall to balconies; balconies are outside.
+    * Furniture: rooms hold the rectangle ``LEAST``, clear of rooms within them, and are no longer
+      or larger than ``MOST_RATIO`` and ``MOST_AREA``.
     * Outline: at most 12 corners, and at most 1.5 times as long as that of a square.
 
     They are checked on the plan as drawn. A plan built from its diagram alone may break them.
 
     ``rooms``: Int[P, N] codes, the living room first. ``boxes``: Float[P, N, 4], pixels, on the
-    middle of walls. ``drawn``: Int[P, N, 4], the same without walls.
+    middle of walls.
     """
     # the cheap check first; only plans that pass it are cut into cells
-    n, fits = rooms.shape[1], are_wide(rooms, drawn)
+    n, fits = rooms.shape[1], are_furnished(rooms, boxes)
     rooms, boxes = rooms[fits], boxes[fits]
     cells = Cells.of(rooms, boxes)
     pixels = cells.walls(n)
     walls = pixels / METRE
     fits[fits] = (
-        are_compact(cells, pixels)
-        & are_reached(rooms, walls)
-        & are_lit(rooms, boxes, walls[:, :n, n])
+        are_compact(cells, pixels) & are_reached(rooms, walls) & are_lit(rooms, boxes, walls)
     )
     return fits
 
 
-def are_wide(rooms: Ints, drawn: Ints) -> Flags:
-    """Bool[P]: plans in which no room is narrower than ``LEAST_SIDE``."""
-    side = (drawn[..., 2:] - drawn[..., :2]).min(-1) / METRE
-    fits: Flags = ((side >= LEAST_SIDE[rooms]) | (rooms == PAD)).all(1)
-    return fits
+def are_furnished(rooms: Ints, boxes: Array) -> Flags:
+    """Bool[P]: plans with space for furniture in every room."""
+    clear = np.rint(boxes) / METRE + CLEAR * np.array([1, 1, -1, -1])
+    sides = np.sort(clear[..., 2:] - clear[..., :2])
+    fits = (sides >= LEAST[rooms]).all(-1) & (sides.prod(-1) <= MOST_AREA[rooms])
+    fits &= sides[..., 1] <= MOST_RATIO[rooms] * sides[..., 0]
+    found: Flags = (fits | (rooms == PAD)).all(1)
+    found[found] = _hold_rectangles(rooms[found], clear[found])
+    return found
+
+
+def _hold_rectangles(rooms: Ints, clear: Array) -> Flags:
+    """Bool[P]: plans in which every room, at least as large as ``LEAST``, holds that rectangle
+    beside the rooms within it. ``clear``: clear boxes Float[P, N, 4], in metres."""
+    n, there = rooms.shape[1], rooms != PAD
+    # smaller rooms, with their walls, are in the way; the living room (0) is in nobody's way
+    area = (clear[..., 2:] - clear[..., :2]).prod(-1)
+    area[:, 0] = np.inf
+    walls = clear + 2 * CLEAR * np.array([-1, -1, 1, 1])
+    meets = (clear[:, :, None, :2] < walls[:, None, :, 2:]).all(-1)
+    meets &= (clear[:, :, None, 2:] > walls[:, None, :, :2]).all(-1)
+    meets &= (area[:, :, None] > area[:, None, :]) & there[:, None] & there[:, :, None]
+    # K rooms with others in the way
+    plan, room = meets.any(2).nonzero()
+    meets, walls = meets[plan, room], walls[plan]
+    low, high = np.split(clear[plan, room, None], 2, axis=-1)  # (K, 1, 2)
+    # a free rectangle can be moved up and left, to a side of its box or a room in the way
+    start = np.where((np.arange(n) == room[:, None])[..., None], low, walls[..., 2:])
+    holds = np.zeros(len(plan), dtype=bool)
+    for size in (LEAST[rooms[plan, room]], LEAST[rooms[plan, room]][:, ::-1]):
+        end = start + size[:, None]
+        fits = (start >= low) & (end <= high)  # (K, place, axis)
+        clash = start[:, :, None] < walls[:, None, :, 2:]  # (K, place, room in the way, axis)
+        clash &= end[:, :, None] > walls[:, None, :, :2]
+        clash_x, clash_y = (
+            (clash & meets[:, None, :, None]).astype(np.float32).transpose(3, 0, 1, 2)
+        )
+        is_free = clash_x @ clash_y.swapaxes(1, 2) == 0
+        holds |= (is_free & fits[:, :, None, 0] & fits[:, None, :, 1]).any((1, 2))
+    found = np.ones(len(rooms), dtype=bool)
+    found[plan[~holds]] = False
+    return found
 
 
 def are_compact(cells: Cells, walls: Array) -> Flags:
@@ -398,7 +445,8 @@ def are_compact(cells: Cells, walls: Array) -> Flags:
 
 
 def are_reached(rooms: Ints, walls: Array) -> Flags:
-    """Bool[P]: plans with a front door and a way from it to every room that needs one."""
+    """Bool[P]: plans with a front door, a way from it to every room that needs one, and few doors
+    of the living room."""
     n = rooms.shape[1]
     between, outer = walls[:, :n, :n], walls[:, :n, n]
     # common rooms that are reached by passages from the living room
@@ -424,14 +472,28 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
     # one bathroom on the way, and a front door
     bath = ~is_bath.any(1) | (is_bath & has_door(way)).any(1)
     front = (_FIRST[rooms] & (outer >= FRONT_DOOR)).any(1)
-    reached: Flags = served.all(1) & bath & front
+    # rooms entered from the living room; if there are many, closets and all bathrooms but the last
+    # are entered from elsewhere
+    passed, beside = private | (rooms == KITCHEN) | common, between[:, 0] >= DOOR
+    last = is_bath & (np.cumsum(is_bath, axis=1) == is_bath.sum(1, keepdims=True))
+    elsewhere = has_door((passed & (np.arange(n) > 0)) & (way | ~common)) & (stores | is_bath)
+    entered = (beside & (~elsewhere | last) & ~is_balcony).sum(1)
+    few = (beside & ~is_balcony).sum(1) <= MOST_DOORS
+    few |= (entered <= MOST_DOORS) & (has_door(way) | ~last).all(1)
+    # some lists of rooms leave no choice
+    few |= passed[:, 1:].sum(1) + is_bath.any(1) - common[:, 1:].sum(1) > MOST_DOORS
+    reached: Flags = served.all(1) & bath & front & few
     return reached
 
 
-def are_lit(rooms: Ints, boxes: Array, outer: Array) -> Flags:
-    """Bool[P]: plans in which habitable rooms have wall for windows, and balconies outer wall."""
+def are_lit(rooms: Ints, boxes: Array, walls: Array) -> Flags:
+    """Bool[P]: plans in which habitable rooms and kitchens have wall for windows, and balconies
+    outer wall."""
     # wall for windows by floor area; a balcony needs a door's width outside
+    n, is_balcony = rooms.shape[1], rooms == BALCONY
+    outer = walls[:, :n, n]
     floor = (boxes[..., 2:] - boxes[..., :2]).prod(-1) / METRE**2
-    needed = np.where(rooms == BALCONY, DOOR, np.maximum(WINDOW, WINDOW_SHARE * floor))
-    lit: Flags = ((outer >= needed) | ~(_LIT[rooms] | (rooms == BALCONY))).all(1)
-    return lit
+    needed = np.where(is_balcony, DOOR, np.maximum(WINDOW, WINDOW_SHARE * floor))
+    lit = (outer >= needed) | ~(_LIT[rooms] | is_balcony)
+    airy = outer + (walls[:, :n, :n] * is_balcony[:, None]).sum(2)
+    return np.logical_and(lit, (airy >= KITCHEN_WINDOW) | (rooms != KITCHEN)).all(1)
