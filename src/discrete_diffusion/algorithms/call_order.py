@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,11 +18,10 @@ from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.runtime import progress
 
 NUM_ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
-"""Numbers of random orders to try, of positions where a long order may be cut (with many calls, two
-per call), and of single positions to move to another call afterwards."""
-MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
-"""Most and fewest samples that an order is tried on, and the tokens that they have within these
-limits."""
+"""Numbers of random orders to try, of positions where a long order may be cut, and of single
+positions to move to another call afterwards."""
+_LEVELS = 24
+"""Numbers of visible positions at which the nats of a random order in many calls are computed."""
 _AT_ONCE = 64
 
 
@@ -30,9 +31,9 @@ class CallOrder:
 
     ``call``: Int[L]; ``sizes``: number of positions of each call that are real in some example.
     ``nats``: sum over l of e_l(positions of earlier calls), see ``choose_call_order``.
-    ``slow_nats``: mean for random orders in ``slow_calls`` calls, one per token up to 64 tokens or
-    with a largest loss. With one per token the difference estimates KL(the model's distribution ||
-    that of the samples); with fewer it is smaller, as these calls lose nats too.
+    ``slow_nats``: mean for random orders in ``slow_calls`` calls, one per token up to 64 tokens, in
+    many calls, or with a largest loss. With one per token the difference estimates KL(the model's
+    distribution || that of the samples); with fewer it is smaller, as these calls lose nats too.
     """
 
     call: Tensor
@@ -74,7 +75,7 @@ def choose_call_order(
     costs the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
     calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
     cheapest is kept; then single positions are moved to the previous or next call where that is
-    cheaper.
+    cheaper. Of more than 32 calls for more than 64 tokens only the sizes are chosen.
 
     ``examples``: clean data, some of which are used. ``are_samples``: they are samples of the
     model, whose e_l is the mean entropy of D_l: -log D_l(x_l) has the same mean, and more noise.
@@ -83,13 +84,12 @@ def choose_call_order(
     ``before``: Bool[L], positions sampled before.
     """
     length = examples.x0.shape[1]
-    num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
-    some = torch.randperm(len(examples), generator=generator, device=generator.device)[:num]
-    examples = examples.rows(some)
+    some = torch.randperm(len(examples), generator=generator, device=generator.device)
+    examples = examples.rows(some[: num_tried(length)])
     within = torch.ones(length, dtype=torch.bool) if within is None else within
     before = torch.zeros(length, dtype=torch.bool) if before is None else before
     places = (examples.real.any(dim=0).cpu() & within).nonzero().squeeze(1)
-    num_cuts, num_orders = min(len(places), max(MOST_CUTS, 2 * (calls or 0))), NUM_ORDERS
+    num_cuts, num_orders = min(len(places), MOST_CUTS), NUM_ORDERS
     if calls is None:  # the loss is measured against one position per call
         num_cuts = len(places)
         num_orders = max(1, min(num_orders, num_orders * MOST_CUTS // max(num_cuts, 1)))
@@ -103,6 +103,15 @@ def choose_call_order(
     def nats_given(shown: Tensor) -> Tensor:
         nats = _nats_given(algorithm, examples, (shown & within) | before, within, are_samples)
         return torch.zeros_like(nats).index_copy(0, places, nats[places])
+
+    device = algorithm.layout.support.device
+    if calls is not None and 2 * calls > MOST_CUTS < len(places):
+        orders = [random_order() for _ in range(NUM_ORDERS)]
+        with eval_mode(algorithm):
+            chosen, nats, slow_nats = _many_calls(nats_given, length, orders, calls)
+        call_of = torch.arange(length) % calls
+        call_of[orders[0]] = torch.repeat_interleave(torch.arange(calls), chosen)
+        return CallOrder(call_of.to(device), tuple(chosen.tolist()), nats, slow_nats, len(places))
 
     candidates: list[tuple[int, float, Tensor]] = []
     slow_nats = 0.0
@@ -134,7 +143,38 @@ def choose_call_order(
     call_of = call_of.where(call_of >= 0, torch.arange(length) % number)
     nats = float(nats_of.gather(0, call_of[None])[0, places].sum())
     sizes = tuple(call_of[places].bincount(minlength=number).tolist())
-    return CallOrder(call_of.to(algorithm.layout.support.device), sizes, nats, slow_nats, num_cuts)
+    return CallOrder(call_of.to(device), sizes, nats, slow_nats, num_cuts)
+
+
+def num_tried(length: int) -> int:
+    """Number of samples of ``length`` tokens that an order is tried on: 32 to 128."""
+    return min(max(2**13 // length, 32), 128)
+
+
+def _many_calls(
+    nats_given: Callable[[Tensor], Tensor], length: int, orders: Sequence[Tensor], calls: int
+) -> tuple[Tensor, float, float]:
+    """Sizes of calls in random order, Int[calls]; nats per sample, and with one position per call.
+
+    i..j-1 of an order cost (j - i) e(i), where e(i) is the mean nats of a hidden position given i
+    others. It is a mean over positions and orders, at a few i. The nats of i..j-1 alone have more
+    noise, and the cheapest of many cuts would be those with the most.
+    """
+    num = len(orders[0])
+    hidden = torch.logspace(math.log10(num), 0, _LEVELS).round().long().unique().flip(0)
+    mean = torch.zeros(len(hidden), dtype=torch.float64)
+    for order in progress.track(orders, "choosing the calls", "orders"):
+        for k, left in enumerate(hidden.tolist()):
+            shown = torch.zeros(length, dtype=torch.bool).index_fill(0, order[: num - left], True)
+            mean[k] += nats_given(shown)[order[num - left :]].mean() / len(orders)
+    # more tokens never have fewer nats: what rises is noise
+    falling = mean.cummin(dim=0).values.numpy()
+    e = np.interp(np.arange(num), (num - hidden).numpy(), falling)
+    even = torch.linspace(0, num, min(num, 2 * calls) + 1).round().long()
+    cuts = torch.cat([even, torch.arange(max(0, num - calls), num)]).unique()
+    starts, each = cuts[:-1], torch.from_numpy(e)
+    nats, first = cheapest_cuts((cuts - starts.unsqueeze(1)) * each[starts].unsqueeze(1), calls)
+    return starts[first].diff(append=torch.tensor([num])), nats, float(e.sum())
 
 
 def _try_move(

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_order
+from discrete_diffusion.algorithms.call_order import choose_call_order, num_tried
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -140,8 +140,8 @@ class Planned(FixedOrder):
 
     A call that samples several positions independently loses their total correlation given the
     visible tokens. ``choose_call_order`` chooses sets of positions with a small loss under the
-    model, estimated from ``MOST_SAMPLES`` first-hitting samples of it: once for all sizes, if it is
-    known which sizes are typical and nothing is given; else once per set of real positions. The log
+    model, estimated from 32 to 128 first-hitting samples of it: once for all sizes, if it is known
+    which sizes are typical and nothing is given; else once per set of real positions. The log
     states the loss in nats, an estimate of KL(distribution of the model || distribution of planned
     samples).
 
@@ -205,9 +205,10 @@ class Planned(FixedOrder):
             return (within.cumsum(dim=0) - 1).clamp(min=0)
         algorithm = samples.algorithm
         # one order for samples of all sizes, unless something that is given may tell the size
-        like = real.expand(MOST_SAMPLES, -1)
+        tried = num_tried(len(real))
+        like = real.expand(tried, -1)
         if self.typical and not samples.conditions and not algorithm.layout.num_given:
-            typical = self.typical(MOST_SAMPLES).cpu()
+            typical = self.typical(tried).cpu()
             like = typical if typical.any(dim=0)[real].all() else like
         # the block, after all earlier ones
         blocks = torch.zeros(len(real)) if algorithm.blocks is None else algorithm.blocks.cpu()

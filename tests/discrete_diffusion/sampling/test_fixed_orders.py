@@ -16,7 +16,7 @@ from discrete_diffusion.algorithms.call_order import choose_call_order
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.evaluation.oracles import HiddenMarkov, pair_divergence
+from discrete_diffusion.evaluation.oracles import HiddenMarkov, UniformTrees, pair_divergence
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
@@ -178,8 +178,7 @@ def test_the_network_gets_the_time_of_the_masked_share_and_the_conditions(name):
 @pytest.mark.parametrize("are_samples", [False, True])
 def test_the_nats_lost_on_a_chain_are_those_of_other_samples(monkeypatch, are_samples):
     num, world = 2000, chain(1, 12)
-    monkeypatch.setattr(call_order, "MOST_SAMPLES", num)
-    monkeypatch.setattr(call_order, "FEWEST_SAMPLES", num)
+    monkeypatch.setattr(call_order, "num_tried", lambda length: num)
     algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False).eval()
     drawn = (world.sample(num, make_generator(seed)) for seed in (0, 1))
     examples, others = (Batch(x0, torch.ones_like(x0, dtype=torch.bool)) for x0 in drawn)
@@ -195,8 +194,7 @@ def test_the_nats_lost_on_a_chain_are_those_of_other_samples(monkeypatch, are_sa
 
 
 def test_the_nats_lost_are_the_divergence_of_the_samples(monkeypatch):
-    monkeypatch.setattr(call_order, "MOST_SAMPLES", NUM)
-    monkeypatch.setattr(call_order, "FEWEST_SAMPLES", NUM)
+    monkeypatch.setattr(call_order, "num_tried", lambda length: NUM)
     world = ToyWorld.make(FULL)
     drawn = torch.multinomial(world.prob, NUM, replacement=True, generator=make_generator(0))
     examples = Batch(world.x0[drawn], torch.ones_like(world.x0[drawn], dtype=torch.bool))
@@ -215,6 +213,22 @@ def test_the_nats_lost_are_the_divergence_of_the_samples(monkeypatch):
         assert len(asked.sizes) == calls
 
 
+def test_many_calls_are_smaller_where_fewer_tokens_are_left():
+    world, calls = UniformTrees(16), 40
+    x0 = world.sample(128, make_generator(0))
+    examples, algorithm = Batch(x0, torch.ones_like(x0, dtype=torch.bool)), world.algorithm()
+    found = choose_call_order(algorithm, examples, calls, make_generator(1), are_samples=True)
+    assert found.call.bincount().tolist() == [*found.sizes]
+    assert sum(found.sizes[:8]) > sum(found.sizes[-20:])
+    planned, real = Planned(), examples.real.repeat(3, 1)
+    planned.order = lambda *given: found.call
+    trees = []
+    for sampler in (planned, build_sampler({"name": "first-hitting"})):
+        drawn = sampler.sample(algorithm, real, steps=calls, generator=make_generator(2))
+        trees.append(float(world.is_tree(drawn.x0).double().mean()))
+    assert trees[0] > 0.82 > trees[1]
+
+
 def test_calls_of_mixed_sizes_and_clamps_ask_for_what_is_free():
     real = torch.stack([FULL, PADDED])
     clamp = torch.tensor([[-1, 2, -1], [-1, -1, -1]])
@@ -231,7 +245,7 @@ def test_calls_of_mixed_sizes_and_clamps_ask_for_what_is_free():
 
 
 def test_samples_of_all_sizes_share_their_calls(monkeypatch):
-    monkeypatch.setattr(fixed_orders, "MOST_SAMPLES", 8)
+    monkeypatch.setattr(fixed_orders, "num_tried", lambda length: 8)
     config = compose("train", ["algo=mdlm", "algo.backbone=dit", "model=dit_tiny"])
     algorithm, sampler = build_algorithm(config).eval(), Planned(calls=3)
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 5, 5]))
@@ -289,8 +303,7 @@ def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):
 
 
 def test_the_loss_is_that_of_one_position_per_call_and_of_all_blocks(monkeypatch):
-    for name in ("MOST_SAMPLES", "FEWEST_SAMPLES"):
-        monkeypatch.setattr(call_order, name, 32)
+    monkeypatch.setattr(call_order, "num_tried", lambda length: 32)
     probs = torch.full((2, 2), 0.02).double().fill_diagonal_(0.98)
     world = HiddenMarkov.chain(probs, length=80)
     process = Absorbing(world.layout(), LogLinear())
