@@ -35,6 +35,7 @@ def add_furnishing(rooms: RoomConstraints) -> None:
             width, height = (side - wall for side in rooms.box_model.sides(i))
             most = math.floor(10 * ratio)
             sides = rooms.literal(10 * width <= most * height, 10 * height <= most * width)
+            _add_arms(rooms, i, sides, most, wall)
             _add(rooms, sides, f"{{}} is at most {ratio:g} times as long as wide", "shape", i)
         if shape is not None and kind in shape["narrow"]:
             for u in (u for u, v in rooms.inside if v == i):
@@ -61,6 +62,34 @@ def add_furnishing(rooms: RoomConstraints) -> None:
 def _add(rooms: RoomConstraints, literal: Any, text: str, rule: str, *concerned: int) -> None:
     """Add a literal as a soft constraint."""
     rooms.add_soft(Priority.FURNISH, literal == 1, requirement=Requirement(text, rule, concerned))
+
+
+def _add_arms(rooms: RoomConstraints, i: int, met: Any, most: int, wall: int) -> None:
+    """Let ``met`` imply the ratio ``most`` / 10 of sides of both arms of a room with a corner cut
+    out, or of one that is nearly as large as the other."""
+    cut: list[tuple[list[Any], list[Any]]] = []
+    for (u, v), *lies in (*zip(rooms.inside), *rooms.in_corner.items()):
+        if v == i:
+            margins = rooms.box_model.margins(u, v)
+            cut.append((lies, [sum(margins[a::2]) for a in AXES]))
+    for bend in rooms.bends.get(i, []):
+        spans = [rooms.span(a, i) for a in AXES]
+        ends = zip(bend.corner, spans, bend.is_behind, strict=True)
+        arms = [at - low if far else high - at for at, (low, high), far in ends]
+        cut.append(([bend.bends], arms))
+    box = [side - wall for side in rooms.box_model.sides(i)]
+    for lies, sides in cut:
+        both, ways, arms = [], [], [side - wall for side in sides]
+        for a, arm in enumerate(arms):
+            ratio = [10 * arm <= most * box[1 - a], 10 * box[1 - a] <= most * arm]
+            both += ratio
+            # it has four fifths of the area of the other arm
+            for share, other in ((1 / 2, 8 / 5), (2 / 3, 6 / 5)):
+                half = 6 * arm >= round(6 * share) * box[a]
+                far = 5 * box[1 - a] >= round(5 * other) * arms[1 - a]
+                ways.append(rooms.literal(*ratio, half, far))
+        elsewhere = [literal.negated() for literal in (*lies, met)]
+        rooms.cp.add_bool_or([rooms.literal(*both), *ways, *elsewhere])
 
 
 def _add_rectangle(rooms: RoomConstraints, i: int, sizes: Sizes, wall: float, deep: int) -> Any:

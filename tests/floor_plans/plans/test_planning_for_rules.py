@@ -108,6 +108,27 @@ def test_the_rectangle_of_a_bent_room_is_in_the_outline(size, expected):
 
 
 @pytest.mark.parametrize(
+    ("bath", "expected"),
+    [
+        ((0, 0, 20, 20), True),
+        ((0, 0, 50, 17), False),
+        ((0, 0, 20, 15), True),
+        ((0, 0, 35, 15), False),
+    ],
+)
+def test_a_bedroom_around_a_bath_is_as_wide_as_its_ratio(bath, expected):
+    """Of a box of 6 x 3.5 m; its arms are judged, not the box."""
+    boxes = [(0, 0, 60, 35), bath]
+    rooms = zip(("MasterRoom", "Bathroom"), boxes, strict=True)
+    plan = floor_plan([(kind, tuple(side / 10 for side in box)) for kind, box in rooms])
+    spec = PlanSpec((15.0, 6.0), rules=only("shape", shape={"narrow": {}}))
+    model = PlanModel(plan.diagram.rooms, plan.diagram.relations, spec)
+    kept = [e.literal for e in model.rooms.soft if e.requirement.text.endswith("as wide")]
+    assert allows(model, boxes, *kept) is expected
+    assert judge(plan, spec.rules).kept["shape"] is expected
+
+
+@pytest.mark.parametrize(
     ("gap", "facing", "expected"), [(10, 20, False), (11, 20, True), (10, 7, True), (10, 8, False)]
 )
 def test_unrelated_rooms_face_each_other_across_more_than_a_slit(gap, facing, expected):
