@@ -108,10 +108,7 @@ def choose_call_order(
     if calls is not None and 2 * calls > MOST_CUTS < len(places):
         orders = [random_order() for _ in range(NUM_ORDERS)]
         with eval_mode(algorithm):
-            chosen, nats, slow_nats = _many_calls(nats_given, length, orders, calls)
-        call_of = torch.arange(length) % calls
-        call_of[orders[0]] = torch.repeat_interleave(torch.arange(calls), chosen)
-        return CallOrder(call_of.to(device), tuple(chosen.tolist()), nats, slow_nats, len(places))
+            return _many_calls(nats_given, torch.arange(length, device=device), orders, calls)
 
     candidates: list[tuple[int, float, Tensor]] = []
     slow_nats = 0.0
@@ -152,9 +149,9 @@ def num_tried(length: int) -> int:
 
 
 def _many_calls(
-    nats_given: Callable[[Tensor], Tensor], length: int, orders: Sequence[Tensor], calls: int
-) -> tuple[Tensor, float, float]:
-    """Sizes of calls in random order, Int[calls]; nats per sample, and with one position per call.
+    nats_given: Callable[[Tensor], Tensor], position: Tensor, orders: Sequence[Tensor], calls: int
+) -> CallOrder:
+    """Choose the sizes of calls in random order. ``position``: 0..L-1, Int[L].
 
     i..j-1 of an order cost (j - i) e(i), where e(i) is the mean nats of a hidden position given i
     others. It is a mean over positions and orders, at a few i. The nats of i..j-1 alone have more
@@ -165,7 +162,8 @@ def _many_calls(
     mean = torch.zeros(len(hidden), dtype=torch.float64)
     for order in progress.track(orders, "choosing the calls", "orders"):
         for k, left in enumerate(hidden.tolist()):
-            shown = torch.zeros(length, dtype=torch.bool).index_fill(0, order[: num - left], True)
+            shown = torch.zeros(len(position), dtype=torch.bool)
+            shown[order[: num - left]] = True
             mean[k] += nats_given(shown)[order[num - left :]].mean() / len(orders)
     # more tokens never have fewer nats: what rises is noise
     falling = mean.cummin(dim=0).values.numpy()
@@ -174,15 +172,14 @@ def _many_calls(
     cuts = torch.cat([even, torch.arange(max(0, num - calls), num)]).unique()
     starts, each = cuts[:-1], torch.from_numpy(e)
     nats, first = cheapest_cuts((cuts - starts.unsqueeze(1)) * each[starts].unsqueeze(1), calls)
-    return starts[first].diff(append=torch.tensor([num])), nats, float(e.sum())
+    sizes = starts[first].diff(append=torch.tensor([num]))
+    call_of = position % calls
+    call_of[orders[0]] = torch.arange(calls).repeat_interleave(sizes).to(call_of)
+    return CallOrder(call_of, tuple(sizes.tolist()), nats, float(e.sum()), num)
 
 
 def _try_move(
-    nats_given: Callable[[Tensor], Tensor],
-    call_of: Tensor,
-    nats: Tensor,
-    position: int,
-    step: int,
+    nats_given: Callable[[Tensor], Tensor], call_of: Tensor, nats: Tensor, position: int, step: int
 ) -> tuple[Tensor, Tensor]:
     """Move a position to the previous (-1) or next (1) call if that is cheaper; return the call
     of each position, and ``nats``."""

@@ -19,20 +19,15 @@ from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.models.calling import BackboneCall
 
 MANY_IDS = 512
-"""Fewest ids of a vocabulary for which logits are computed in chunks: from this size on it is
-faster even if every position counts (on a CPU, states of width 128); at 128 ids it takes as
-long."""
+"""Fewest ids of a vocabulary for which logits are computed in chunks: with as many it is faster
+even if every position counts (on a CPU, states of width 128)."""
 
 AT_ONCE = 2**23
-"""Number of logits in a chunk, 32 MiB in float32: half or twice as many take as long, an eighth
-longer."""
+"""Number of logits in a chunk, 32 MiB in float32: half or twice as many take as long."""
 
 ON_GPU = 8
-"""Factor on ``AT_ONCE`` on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and
-.79 with 32, in 2.4 GiB more (``python benchmarks/base_text.py --device cuda --at-once``)."""
-
-_IDS = 2**12
-"""Ids whose gradients are computed in bfloat16 at once before they are added up in float32."""
+"""Factor on ``AT_ONCE`` on a GPU. With it a step of ``dit_base`` on an H100 takes .82 of the time
+(``python benchmarks/base_text.py --device cuda --at-once``)."""
 
 LEAST_ROWS = 4
 """Fewest rows of a product with the head: of 1 to 3 rows the library's sums have other bits."""
@@ -93,8 +88,7 @@ def nll_of_states(
 
         D_l = softmax of head(states_l) over the legal ids of position l
 
-    On the CPU the other positions are left out. On a GPU their number would have to be read back,
-    so all positions are computed.
+    On the CPU other positions are left out; on a GPU their number would have to be read back.
 
     ``states``: Float[B, L, D]. ``x0``: Int[B, L]. ``counted``: Bool[B, L]. ``support``:
     Bool[L, V], the legal ids.
@@ -103,12 +97,9 @@ def nll_of_states(
     rows = torch.arange(counted.numel(), device=counted.device)
     if counted.device.type == "cpu":
         rows = rows[counted.flatten()]
-    of_rows: Tensor = _NLL.apply(
-        states.flatten(0, 1).index_select(0, rows),
-        head.weight,
-        head.bias,
-        _Targets(x0.flatten()[rows], rows % x0.shape[1], support),
-    )
+    targets = _Targets(x0.flatten()[rows], rows % x0.shape[1], support)
+    of_states = states.flatten(0, 1).index_select(0, rows)
+    of_rows: Tensor = _NLL.apply(of_states, head.weight, head.bias, targets)
     nll = of_rows.new_zeros(counted.numel()).index_copy(0, rows, of_rows)
     return nll.view_as(x0).masked_fill(~counted, 0.0)
 
@@ -140,8 +131,7 @@ class _NLL(torch.autograd.Function):
             at_x0 = logits.gather(1, targets.ids[part, None]).squeeze(1)
             # log Z, with the largest logit taken out
             top = logits.amax(dim=1, keepdim=True)
-            total = logits.sub_(top).exp_().sum(dim=1)
-            log_total[part] = total.log() + top.squeeze(1)
+            log_total[part] = logits.sub_(top).exp_().sum(dim=1).log() + top.squeeze(1)
             nll[part] = log_total[part] - at_x0
         ctx.save_for_backward(states, weight, bias, log_total)
         return nll
@@ -165,8 +155,7 @@ class _NLL(torch.autograd.Function):
 def _row_chunks(
     states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield slices of rows and their logits Float32[n, V], log 0 at illegal ids; the next chunk
-    overwrites the logits."""
+    """Yield slices of rows and their Float32[n, V] logits, which the next chunk overwrites."""
     # bfloat16 stands beside its logits in float32: half as many at once take as much memory
     at_once = AT_ONCE * ON_GPU if weight.is_cuda else AT_ONCE // (4 // weight.element_size() or 1)
     num, size = len(states), max(1, at_once // len(weight))
@@ -195,10 +184,9 @@ class Slopes(NamedTuple):
     @classmethod
     def zeros(cls, states: Tensor, weight: Tensor, dtype: torch.dtype) -> Slopes:
         """Zero gradients; ``dtype``: that of the states' gradient. Sums are at least float32."""
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        by_weight = torch.zeros_like(weight, dtype=wide)
-        by_states = torch.zeros_like(states, dtype=dtype)
-        return cls(by_states, by_weight, by_weight.new_zeros(len(weight)))
+        by_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
+        bias = by_weight.new_zeros(len(weight))
+        return cls(torch.zeros_like(states, dtype=dtype), by_weight, bias)
 
     def add(
         self, part: slice | tuple[slice, slice], slope: Tensor, rows: Tensor, factor: Tensor
@@ -212,7 +200,7 @@ class Slopes(NamedTuple):
         if self.weight.dtype == slope.dtype:
             self.weight.addmm_(slope.t(), rows)
             return
-        num = len(self.weight) if slope.is_cuda else _IDS
+        num = len(self.weight) if slope.is_cuda else 2**12  # ids summed in float32 at once
         for of_ids, total in zip(slope.t().split(num), self.weight.split(num), strict=True):
             total.add_(of_ids @ rows)
 

@@ -51,23 +51,9 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         """``apply_backbone`` with checks of its output."""
         given = algorithm.accepted(conditions)
         wants_states = given.pop("states", False)
-        call = looked_at = ProbedCall(algorithm, x_t, sigma, given)
-        try:
-            with torch.enable_grad():
-                output = None
-                # of too many logits the first columns, if the network takes any length
-                if wants_states and x_t.numel() * call.layout.vocab_size > MOST_LOGITS:
-                    with suppress(RuntimeError, ValueError, IndexError, AssertionError):
-                        looked_at = call.first_columns()
-                        output = looked_at.answer()
-                if output is None:
-                    looked_at, output = call, call.answer()
-        except BaseException as error:
-            error.add_note(
-                "raised while the backbone was tried, on the CPU, before training; if it runs on "
-                "a GPU only, preflight=false leaves the trial out"
-            )
-            raise
+        call = ProbedCall(algorithm, x_t, sigma, given)
+        too_many = wants_states and x_t.numel() * call.layout.vocab_size > MOST_LOGITS
+        looked_at, output = _answered(call, in_part=too_many)
         _check_output(algorithm, looked_at, output, batch)
         trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
         if trained and not output.requires_grad:
@@ -139,6 +125,24 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
 
 
 # -- what the backbone returns -------------------------------------------------------------------
+
+
+def _answered(call: ProbedCall, *, in_part: bool) -> tuple[ProbedCall, Tensor]:
+    """Call the backbone with gradients. Returns the call and its output; ``in_part``: those of the
+    first columns, if the network takes any length."""
+    try:
+        with torch.enable_grad():
+            if in_part:
+                with suppress(RuntimeError, ValueError, IndexError, AssertionError):
+                    first = call.first_columns()
+                    return first, first.answer()
+            return call, call.answer()
+    except BaseException as error:
+        error.add_note(
+            "raised while the backbone was tried, on the CPU, before training; if it runs on a GPU "
+            "only, preflight=false leaves the trial out"
+        )
+        raise
 
 
 def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch: Batch) -> None:

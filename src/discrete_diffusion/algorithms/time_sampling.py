@@ -63,10 +63,8 @@ def sample_masks(
     ``blocks``: Int[L], the block of each position, 0 .. N-1. All blocks are masked, each at its own
     time; None: all positions are one block. ``num_blocks``: N; None reads it back from the device.
     """
-    if blocks is None:
-        num_blocks = 1
-    elif num_blocks is None:
-        num_blocks = int(blocks.max()) + 1
+    if blocks is None or num_blocks is None:
+        num_blocks = 1 if blocks is None else int(blocks.max()) + 1
     if draw == "uniform_count":
         return _uniform_count(process, batch, generator, blocks, num_blocks)
     if draw not in TIME_DRAWS:

@@ -296,9 +296,17 @@ class Brief:
         return model.sample(num, brief=self, **options)
 
     def facts_with_plot(self, total_area: float | None = None, file: object = None) -> PlanFacts:
-        """Return ``plan_facts`` with a plot in the site, for rooms of ``total_area`` m2.
+        """Return ``plan_facts`` with a plot in the site.
 
-        Raises ``BriefError`` naming the ``file`` if no plot is found.
+        Args:
+            total_area: area of all rooms, in square metres; None: that of the brief.
+            file: the brief's, named in errors.
+
+        Returns:
+            The facts; without a site they are ``plan_facts``.
+
+        Raises:
+            BriefError: no plot is found.
         """
         facts = self.plan_facts
         if facts.site is None or (facts.outline is not None and total_area is None):

@@ -148,7 +148,11 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
     )
-    # files that plans are written to
+    _file_options(parser)
+
+
+def _file_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the files that plans are written to."""
     parser.add_argument(
         "--formats",
         metavar="NAMES",

@@ -104,7 +104,7 @@ class PlanRequest(Checked):
     def jobs(
         self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None
     ) -> list[Job]:
-        """Return a ``Job``, plans to find, for each diagram, in their order.
+        """Return a ``Job``, plans to find, for each diagram.
 
         The metadata of a diagram may hold "areas", square metres of every room or null, and
         "boundary", corners [x, y] in metres; both take precedence over the request. Its "north"
@@ -113,6 +113,9 @@ class PlanRequest(Checked):
         Args:
             diagrams: with relations between rooms.
             places: names of the diagrams in errors, see ``ReadReport``; None: their numbers.
+
+        Returns:
+            The jobs, in the order of the diagrams.
 
         Raises:
             DiagramError: a ``ValueError`` that names the diagram and the field that is wrong.
@@ -132,6 +135,9 @@ class PlanRequest(Checked):
         Args:
             number: number of the diagram, from 1 on; determines which areas are sampled.
             diagram: with relations between rooms.
+
+        Returns:
+            The job.
 
         Raises:
             DiagramError: a ``ValueError`` that names the field that is wrong.
