@@ -193,7 +193,8 @@ def _place_doors(
     names = plan.diagram.room_names
     inner = [pair for pair in walls if root in pair and "Balcony" not in {names[k] for k in pair}]
     is_crowded = names[root] == "LivingRoom" and len(inner) > _MOST_DOORS
-    spared = [*_rooms_of_types(plan, *CLOSETS), *_rooms_of_types(plan, "Bathroom")[:-1]]
+    baths = [room for room in _rooms_of_types(plan, "Bathroom") if room not in suites]
+    spared = [*_rooms_of_types(plan, *CLOSETS), *baths[:-1]]
 
     def cost_of(before: int, room: int) -> int:
         # of walking through the room before, and 1 for the door

@@ -150,6 +150,13 @@ def test_a_bathroom_beside_the_master_room_opens_to_it_if_there_is_another():
     assert pairs(find_doors(floor_plan([LIVING, master, bath, other]))) == {(0, 1), (1, 2), (0, 3)}
 
 
+def test_the_bathroom_for_all_opens_to_a_crowded_living_room_if_the_master_has_the_other():
+    names = ("Kitchen", "Bathroom", "SecondRoom", "ChildRoom", "MasterRoom", "Bathroom")
+    rooms = [(name, (2.0 * k, 4.0, 2.0 * k + 2, 8.0)) for k, name in enumerate(names)]
+    plan = find_doors(floor_plan([("LivingRoom", (0.0, 0.0, 12.0, 4.0)), *rooms]))
+    assert {(0, 2), (5, 6)} <= pairs(plan)
+
+
 def test_a_bathroom_inside_the_master_room_opens_to_it_if_there_is_another():
     rooms = [
         LIVING,
