@@ -368,12 +368,14 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
     return points
 
 
-def rings_of(floor: shapely.Geometry) -> list[list[list[list[float]]]]:
-    """Return a list of parts, each a list of rings of corners [x, y], the outer ring first."""
-    return [
+def rings_of(floor: shapely.Geometry) -> list[Any]:
+    """Return the ring of corners [x, y] of a floor, or a list of parts, each a list of such rings,
+    the outer ring first."""
+    parts = [
         [[[x, y] for x, y in ring.coords[:-1]] for ring in (part.exterior, *part.interiors)]
         for part in shapely.get_parts(floor)
     ]
+    return parts if len(parts) != 1 or len(parts[0]) != 1 else parts[0][0]
 
 
 def read_floors(
@@ -390,14 +392,17 @@ def read_floors(
             read.append(None)
             continue
         try:
-            # each part is an outer ring and its holes
+            # a ring, or parts that are an outer ring and its holes
+            parts = [[parts]] if isinstance(parts[0][0], int | float) else parts
             polygons = [shapely.Polygon(outer, holes) for outer, *holes in parts]
             floor = polygons[0] if len(polygons) == 1 else shapely.MultiPolygon(polygons)
             sound = floor.is_valid and not floor.is_empty
         except (shapely.errors.ShapelyError, IndexError, TypeError, ValueError):
             sound = False
         if not sound:
-            expected = "parts, each a list of rings of corners [x, y] in metres that do not cross"
+            expected = (
+                "a ring of corners [x, y] in metres that does not cross, or parts of such rings"
+            )
             raise DiagramError(f"floors[{k}]", f"expected {expected}, got {reprlib.repr(parts)}")
         if not box.buffer(TOLERANCE).covers(floor):
             raise DiagramError(f"floors[{k}]", "it reaches out of the box of its room")

@@ -159,11 +159,8 @@ def plan_from_boxes(
     bare, asked = FloorPlan(placed, boundary=spec.outline.boundary), door_request(spec.rules.rules)
     # rooms that bend around a corner of the outline
     if any(room.difference(bare.outline).area > _SPECK for room in bare.boxes):
-        floors = [
-            room.intersection(bare.outline) if room.difference(bare.outline).area > _SPECK else None
-            for room in bare.boxes
-        ]
-        bare = replace(bare, floors=tuple(floors))
+        bent = replace(bare, floors=tuple(room.intersection(bare.outline) for room in bare.boxes))
+        bare = replace(bare, floors=bent.rooms)
     doors = partial(
         find_doors, bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec)
     )

@@ -160,7 +160,7 @@ def test_floors_that_cannot_be_are_refused():
         ([3, None], "rings"),
         ([[[[0, 0], [1, 1]]], None], "rings"),
         ([[[[0, 0], [4, 4], [4, 0], [0, 4]]], None], "rings"),
-        ([[[0, 0], [5, 0], [0, 4]], None], "rings"),  # a ring alone
+        ([[[0, 0], [4, 4], [4, 0], [0, 4]], None], "ring"),  # crossing itself
         ([[], None], "rings"),
     ):
         with pytest.raises(ValueError, match=word):

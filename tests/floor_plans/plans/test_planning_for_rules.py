@@ -96,6 +96,7 @@ def test_a_room_bends_around_the_corner_of_an_l(x, y):
     assert bent.areas == pytest.approx((36, 18, 7))
     assert judge(bent, DEFAULT).kept["fill"]
     assert FloorPlan.of(bent.to_diagram()).areas == bent.areas
+    assert all(len(corner) == 2 for ring in bent.to_json()["floors"] for corner in ring)
 
 
 @pytest.mark.parametrize(("size", "expected"), [((4.0, 9.0), True), ((5.1, 5.1), False)])
