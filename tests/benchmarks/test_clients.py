@@ -48,7 +48,7 @@ def unmet(folder: Path, plan, brief) -> list[str]:
 
 
 def test_a_plan_meets_what_it_was_made_for_and_one_with_usual_doors_does_not(tmp_path):
-    asked = door_request(with_brief(PlanRequest(), BRIEF).rules.rules)
+    asked = door_request(with_brief(PlanRequest(), BRIEF)[0].rules.rules)
     assert unmet(tmp_path, find_doors(ROOMS, asked=asked), BRIEF) == []
     assert unmet(tmp_path, find_doors(ROOMS), BRIEF) == [
         "a door Bathroom - MasterRoom",
@@ -84,7 +84,7 @@ def test_what_a_plan_lacks_is_named(tmp_path, brief, said):
 def test_a_house_stands_in_its_site(tmp_path, setbacks, coverage, said):
     site = {"polygon": [[-2, -2], [10, -2], [10, 10], [-2, 10]], "coverage": coverage}
     brief = {"area": 20, "site": site | {"setbacks": setbacks}}
-    land = with_brief(PlanRequest(), brief | {"site": site}).site
+    land = with_brief(PlanRequest(), brief | {"site": site})[0].site
     plan = find_doors(ROOMS)
     plan = replace(plan, diagram=replace(plan.diagram, metadata={"site": land}))
     assert unmet(tmp_path, plan, brief) == ["20 m2 of rooms", *said]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Source
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.plans.doors import front_door_problem
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
@@ -257,7 +258,7 @@ class Brief:
         plan_facts: facts that are not in a diagram, for the solver and for a model conditioned on
             plans.
         sources: file, line and key of ``num_rooms``, ``buildable``, ``named.NAME``, ``area``,
-            ``site`` and ``outline``.
+            ``site``, ``outline`` and ``front_door``.
         left_out: other requests of the file, which a diagram cannot express.
     """
 
@@ -306,17 +307,21 @@ class Brief:
             The facts; without a site they are ``plan_facts``.
 
         Raises:
-            BriefError: no plot is found.
+            BriefError: no plot is found, or the stated front door is not on it.
         """
         facts = self.plan_facts
         if facts.site is None or (facts.outline is not None and total_area is None):
             return facts
+        key, door = "site", facts.front_door if "front_door" in self.sources else None
         try:
             plot = facts.site.plot(total_area)
+            if door is not None and (why := front_door_problem(door, plot.outline)):
+                key = "front_door"
+                raise ValueError(f"{list(door)} with total_area={total_area}: {why}")
         except ValueError as error:
-            own = BriefError(str(error), key="site", line=self.sources["site"].line)
+            own = BriefError(str(error), key=key, line=self.sources[key].line)
             raise (own.located(Path(file)) if isinstance(file, str) else own) from error
-        return replace(facts, outline=plot.outline, front_door=plot.front_door)
+        return replace(facts, outline=plot.outline, front_door=door or plot.front_door)
 
     @property
     def rules(self) -> Iterator[Rule]:

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
-from floor_plans.briefs.brief import PlanFacts, facts_for_solver
+from floor_plans.briefs.brief import Brief, PlanFacts, facts_for_solver
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
@@ -28,6 +28,9 @@ from floor_plans.solver.requests import PlanRequest
 
 ROUNDS = 3
 """Most times that ``candidates`` diagrams are sampled while too few plans keep the rules."""
+
+AnyBrief = TypeVar("AnyBrief", bound=Mapping[str, Any] | str | None)
+"""A brief: its content, or its file."""
 
 _WIDE_DOOR, _TURNING = 0.9, 1.5
 """Clear width of a door that a wheelchair passes, and of the circle that it turns in, metres (DIN
@@ -86,39 +89,46 @@ def make_plans(
     """
     # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request
-    request = with_brief(request, brief)
+    request, asked = with_brief(request, brief)
     # sample diagrams, find a plan of each, keep the best
     draw = partial(
-        candidate_diagrams, model, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
+        candidate_diagrams, model, num=num, candidates=candidates, brief=asked, num_rooms=num_rooms
     )
     jobs, _ = possible_jobs(request, draw(request.seed))
     tried = tried_plans(request, jobs, draw, num, strict, threads=threads)
     return best_plans(filter(None, tried), num, strict)
 
 
-def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
-    """Return the request with the area, outline, front door, north and rules that a brief states;
-    ``ValueError`` if it states a fact too."""
+def with_brief(request: PlanRequest, brief: AnyBrief) -> tuple[PlanRequest, AnyBrief | Brief]:
+    """Return the request with the area, outline, front door, north and rules that a brief states,
+    and the brief, with the plot that ``total_area`` needs; ``ValueError`` if both state a fact."""
     if brief is None:
-        return request
+        return request, brief
     # each fact of the plan may be stated once
     read = brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)
-    facts = read.facts_with_plot(request.total_area, brief)
-    if facts.site is not None:
-        request = replace(request, site=facts.site.to_json())
-    if facts.outline is not None:
-        if request.outline != FREE:
-            raise ValueError("boundary or ratio: the brief states an outline; leave one out")
-        request = replace(request, outline=Outline(boundary=facts.outline))
+    facts = read.facts_with_plot(None if read.plan_facts.area else request.total_area, brief)
+    site, more = facts.site, dict[str, Any]()
     for key, name in (("area", "total_area"), ("front_door",) * 2, ("north",) * 2):
         if (stated := getattr(facts, key)) is not None:
             if (given := getattr(request, name)) is not None:
-                raise ValueError(f"{name}={given}: the brief states {key}; leave one out")
-            request = replace(request, **{name: stated})
+                is_found = site is not None and key == "front_door" and key not in read.sources
+                said = "the site: of the brief finds it" if is_found else f"the brief states {key}"
+                raise ValueError(f"{name}={given}: {said}; leave one out")
+            more[name] = stated
+    if facts.outline is not None:
+        if request.outline != FREE:
+            raise ValueError("boundary or ratio: the brief states an outline; leave one out")
+        more["outline"] = Outline(boundary=facts.outline)
+    if site is not None:
+        more["site"] = site.to_json()
+        if request.north is not None:
+            more["north"] = site.north(request.north)
     if rules := _rules_of(facts, request.rules):
-        named = RuleSet(f"{request.rules.name} and the brief", {**request.rules.rules, **rules})
-        request = replace(request, rules=named)
-    return request
+        more["rules"] = RuleSet(
+            f"{request.rules.name} and the brief", {**request.rules.rules, **rules}
+        )
+    asked = brief if facts == read.plan_facts else replace(read, plan_facts=facts)
+    return replace(request, **more), asked
 
 
 def _rules_of(facts: PlanFacts, base: RuleSet) -> dict[str, Parameters]:
@@ -162,7 +172,7 @@ def candidate_diagrams(
     *,
     num: int,
     candidates: int | None = None,
-    brief: Mapping[str, Any] | str | None = None,
+    brief: Mapping[str, Any] | str | Brief | None = None,
     num_rooms: int | None = None,
 ) -> list[BubbleDiagram]:
     """Sample distinct diagrams from a model; see ``make_plans`` for the arguments."""
@@ -276,14 +286,14 @@ def run_make(options: argparse.Namespace) -> None:
     """
     # check options before sampling
     files, threads = checked_files(options, {"brief": options.brief}, also=(WITHHELD,))
-    request, began = with_brief(request_of(options), options.brief), time.perf_counter()
+    (request, brief), began = with_brief(request_of(options), options.brief), time.perf_counter()
     strict = options.strict == "true"
     draw = partial(
         candidate_diagrams,
         options.load(options.checkpoint),
         num=options.num,
         candidates=options.candidates,
-        brief=options.brief,
+        brief=brief,
         num_rooms=options.num_rooms,
     )
     jobs, left_out = possible_jobs(request, draw(request.seed))

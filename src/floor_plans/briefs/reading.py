@@ -246,34 +246,37 @@ class _Reading:
     def read_site(self, node: Node) -> None:
         """Read the site, and find a plot for the rooms of the brief, if these can be known."""
         north, number = self.facts.get("north"), self.parts.get("num_rooms", Numbers())
-        site, turned = site_of(node, north)
-        if north is not None and turned:
-            self.facts["north"] = round((north + turned) % 360, 6)
-        self.facts["site"] = replace(site, most_rooms=_MOST_OF_ROOM * (number.most or _MOST_ROOMS))
+        site = replace(site_of(node, north), most_area=_MOST_OF_ROOM * (number.most or _MOST_ROOMS))
+        if north is not None:
+            self.facts["north"] = site.north(north)
+        self.facts["site"] = site
         self.sources["site"] = self.sources["outline"] = node.source
-        area = self._programme()
+        area = self._area_of_rooms()
         try:
-            self.facts |= self.facts["site"].plot(area)._asdict()
+            self.facts |= site.plot(area)._asdict()
         except ValueError as error:
             if area is not None:  # it may be stated elsewhere, see ``Brief.facts_with_plot``
                 raise node.error(str(error)) from error
 
-    def _programme(self) -> float | None:
-        """Square metres of all rooms: stated, or estimated if areas of some rooms are."""
+    def _area_of_rooms(self) -> float | None:
+        """Square metres of all rooms: stated, or estimated if areas of some rooms and the number of
+        all are."""
+        area: float | None = self.facts.get("area")
         rules: Sequence[AreaRule] = self.facts.get("areas", ())
         counts: Sequence[CountRule] = self.parts.get("counts", ())
+        if area is not None or not rules or "num_rooms" not in self.parts:
+            return area
         # the fewest rooms, each in the middle of its range
         kinds = [rule.kind for rule in counts for _ in range(rule.number.least)]
         kinds += [r.kind for r in rules if not any(k.types & r.kind.types for k in kinds)]
-        total = _ROOM * max(0, self.parts.get("num_rooms", Numbers()).least - len(kinds))
+        total = _ROOM * max(0, self.parts["num_rooms"].least - len(kinds))
         for kind in kinds:
             own = (r for r in rules if r.kind.types & kind.types)
             total += max(((r.least + (r.most or r.least)) / 2 for r in own), default=_ROOM)
-        area: float | None = self.facts.get("area", _WALLED * total if rules else None)
-        return area
+        return _WALLED * total
 
     def read_fact(self, node: Node) -> None:
-        if node.key in self.facts:
+        if node.key == "outline" and "site" in self.facts:
             raise node.error("the site: finds it; leave one out")
         readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
         self.facts[node.key] = readers[node.key](node)
@@ -345,11 +348,12 @@ class _Reading:
 
     def read_front_door(self, node: Node) -> None:
         if "outline" not in self.facts:
-            raise node.error("a front door has its place in an outline; give outline: too")
+            more = "area" if "site" in self.facts else "outline"
+            raise node.error(f"a front door has its place in an outline; give {more}: too")
         door = point_of(node)
         if why := front_door_problem(door, self.facts["outline"]):
             raise node.error(f"{list(door)}: {why}")
-        self.facts["front_door"] = door
+        self.facts["front_door"], self.sources["front_door"] = door, node.source
 
     def _check_new(self, node: Node, name: str) -> None:
         """Raise ``BriefError`` for a name that is taken, has a meaning in rules or is not one

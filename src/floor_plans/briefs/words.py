@@ -251,7 +251,7 @@ def _span(words: list[str]) -> tuple[int, int] | None:
 
 
 def _bounded(node: Node, expected: str, low: float = -math.inf, high: float = math.inf) -> float:
-    """Read a number above ``low`` and at most ``high``; ``expected``: words for an error."""
+    """Read a number above ``low`` and at most ``high``; ``expected``: words and a comma."""
     number = _number(node)
     if number is None or not low < number <= high:
         raise node.error(f"expected {expected} got {node.shown}")
@@ -313,8 +313,8 @@ _COMPASS = {"north": 0, "east": 90, "south": 180, "west": 270}
 """Sides of a site: degrees clockwise from up, or from north."""
 
 
-def site_of(node: Node, north: float | None) -> tuple[Site, float]:
-    """Read a site, and the degrees by which it is turned clockwise to straighten its street."""
+def site_of(node: Node, north: float | None) -> Site:
+    """Read a site, with its street straightened; ``north``: degrees clockwise from up."""
     parts = _known(node, _SITE_KEYS)
     # the corners, without repetition
     if {"polygon", "width", "depth"} & parts.keys() not in ({"polygon"}, {"width", "depth"}):
@@ -326,8 +326,12 @@ def site_of(node: Node, north: float | None) -> tuple[Site, float]:
         written = ((0.0, 0.0), (width, 0.0), (width, depth), (0.0, depth))
     around = pairwise([*written, written[0]])
     corners = [a for a, b in around if math.dist(a, b) > _NEAR]
-    # the street, then setbacks as seen from it
+    if len(corners) < 3:
+        raise node.error("it has no area; its sides are in metres")
+    # the street, with the width along it, then setbacks as seen from it
     street = _street_of(parts.get("street"), corners, north)
+    if "width" in parts and street % 2:
+        corners = [(0.0, 0.0), (depth, 0.0), (depth, width), (0.0, width)]
     polygon, turned = straightened(corners, street)
     setbacks, coverage = [0.0] * len(corners), 1.0
     if free := parts.get("setbacks"):
@@ -341,10 +345,10 @@ def site_of(node: Node, north: float | None) -> tuple[Site, float]:
             raise free.error(f"expected {len(corners)}, one for each side; got {len(setbacks)}")
     if share := parts.get("coverage"):
         coverage = _bounded(share, "a share above 0 and at most 1, such as 0.3,", 0, 1)
-    site = Site(polygon, tuple(setbacks), street, coverage)
+    site = Site(polygon, tuple(setbacks), street, coverage, turned=turned)
     if not site.buildable.area:
         raise parts["setbacks"].error(f"they leave nothing of {site.area:g} m2; give less")
-    return site, turned
+    return site
 
 
 def _known(node: Node, keys: Sequence[str]) -> dict[str, Node]:
@@ -361,7 +365,7 @@ def _street_of(node: Node | None, corners: Sequence[Point], north: float | None)
     side = "bottom" if node is None else node.value
     if type(side) is int and 1 <= side <= len(corners):
         return int(side) - 1
-    if node is not None and side not in _TURNS | _COMPASS:
+    if node is not None and not (isinstance(side, str) and side in _TURNS | _COMPASS):
         raise node.error(
             f"expected one side, that of the entrance: {', '.join(_TURNS | _COMPASS)}, or its "
             f"number from 1 to {len(corners)}; got {node.shown}"
@@ -374,7 +378,10 @@ def _street_of(node: Node | None, corners: Sequence[Point], north: float | None)
 
 def _metres(node: Node) -> float:
     """Read metres from 0 to ``LONGEST``."""
-    return _bounded(node, f"metres from 0 to {LONGEST},", -_NEAR, LONGEST)
+    number = _number(node)
+    if number is None or not 0 <= number <= LONGEST:
+        raise node.error(f"expected metres from 0 to {LONGEST}, got {node.shown}")
+    return number
 
 
 def _number(node: Node) -> float | None:

@@ -9,5 +9,6 @@ from discrete_diffusion.config import Later
 if TYPE_CHECKING:
     import ezdxf as ezdxf
     import shapely as shapely
+    from shapely import affinity as affinity
 else:
-    ezdxf, shapely = Later("ezdxf"), Later("shapely")
+    ezdxf, shapely, affinity = map(Later, ("ezdxf", "shapely", "shapely.affinity"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.floor_plan import FloorPlan, Point, computed_once, validate_boundary
-from floor_plans.plans.libraries import shapely
+from floor_plans.plans.libraries import affinity, shapely
 from floor_plans.plans.walls import OUTER_WALL
 
 SIDES = ("front", "left", "back", "right")  # of a site, clockwise as seen from the street
@@ -42,15 +42,18 @@ class Plot(NamedTuple):
 @dataclass(frozen=True)
 class Site:
     """Piece of land. ``polygon``: corners in metres, y downwards; ``setbacks``: metres from each
-    side (from a corner to the next) that stay free; ``street``: number of the side at the street,
-    from 0 on, parallel to an axis; ``coverage``: largest share of the site that the building
-    covers; ``most_rooms``: most square metres of rooms in a plan without a stated area."""
+    side (from a corner to the next) that stay free, at an inward corner up to where two such strips
+    meet; ``street``: number of the side at the street, from 0 on, parallel to an axis;
+    ``coverage``: largest share of the site that the building covers; ``most_area``: most square
+    metres of rooms in a plan without a stated area; ``turned``: clockwise degrees by which
+    ``polygon`` is turned, see ``straightened``."""
 
     polygon: tuple[Point, ...]
     setbacks: tuple[float, ...]
     street: int
     coverage: float = 1.0
-    most_rooms: float = 200.0
+    most_area: float = 200.0
+    turned: float = 0.0
 
     @computed_once
     def area(self) -> float:
@@ -61,6 +64,10 @@ class Site:
         """The site without the strip along each side that is as wide as its setback."""
         strips = shapely.union_all([*_strips(self.polygon, self.setbacks)], grid_size=_GRID)
         return shapely.difference(shapely.Polygon(self.polygon), strips, grid_size=_GRID)
+
+    def north(self, degrees: float) -> float:
+        """Turn north with the site."""
+        return round((degrees + self.turned) % 360, 6) if self.turned else degrees
 
     def to_json(self) -> dict[str, Any]:
         """Return the corners of the site, and of the parts that can be built on."""
@@ -73,17 +80,17 @@ class Site:
         """Find a plot within the setbacks, a rectangle or an L, as near to the street as possible.
 
         ``area``: square metres of all rooms; None: the largest plot. Raises ``ValueError`` if the
-        site is too small or, without an area, so large that ``most_rooms`` do not fill it.
+        site is too small or, without an area, so large that ``most_area`` do not fill it.
         """
-        found = self._plot_of((area or self.most_rooms) / _FILLED)
+        found = self._plot_of((area or self.most_area) / _FILLED)
         if area is None and found is not None:
             raise ValueError(
-                f"the site of {self.area:g} m2 holds more than the {self.most_rooms:g} m2 that "
+                f"the site of {self.area:g} m2 holds more than the {self.most_area:g} m2 that "
                 "these rooms have at most; say how large the plan is: area: (or the option "
-                "total_area=) for all rooms, or areas: for some"
+                "total_area=) for all rooms, or num_rooms: and areas: for some"
             )
         if area is None:
-            size = step = self.most_rooms / _FILLED / 2
+            size = step = self.most_area / _FILLED / 2
             for _ in range(_HALVINGS):
                 larger, step = self._plot_of(size), step / 2
                 found, size = (found, size - step) if larger is None else (larger, size + step)
@@ -95,7 +102,7 @@ class Site:
                 f"{self.coverage:g} allows {self.coverage * self.area:.1f} m2 with outer walls; "
                 "give less area, smaller setbacks or a larger coverage"
             )
-        turned = shapely.affinity.rotate(found, -self._turn, (0, 0))
+        turned = affinity.rotate(found, -self._turn, (0, 0))
         corners = [(round(x, 3), round(y, 3)) for x, y in turned.exterior.coords[:-1]]
         side = side_towards(corners, _outwards(self.polygon)[self.street])
         x, y = np.mean((*corners, corners[0])[side : side + 2], axis=0).tolist()
@@ -108,26 +115,26 @@ class Site:
 
     @computed_once
     def _place(self) -> shapely.Geometry:
-        """Region of the middle of the outer walls, with the street at the bottom."""
-        inside = self.buildable.buffer(-OUTER_WALL / 2 - _ROUNDING, join_style="mitre")
-        return shapely.affinity.rotate(inside, self._turn, (0, 0))
+        """Region of the building, walls included, with the street at the bottom."""
+        inside = self.buildable.buffer(-_ROUNDING, join_style="mitre")
+        return affinity.rotate(inside, self._turn, (0, 0))
 
     def _plot_of(self, area: float) -> shapely.Polygon | None:
         """Polygon of a plot with the street at the bottom; None if none is found."""
         place, most = self._place, self.coverage * self.area
         square = (math.sqrt(area) + OUTER_WALL) ** 2  # what the building covers at least
-        if area > place.area or square > most:
+        if square > min(place.area, most):
             return None
         places = cache(lambda width, height: _corner_places(place, width, height))
-        around = place.buffer(_ROUNDING)
+        around, wall = place.buffer(_ROUNDING), OUTER_WALL / 2
         for boxes in _shapes(area, place.bounds):
-            # places of the first corner at which all boxes are within
-            moved = [shapely.affinity.translate(places(w, h), -x, -y) for x, y, w, h in boxes]
+            # places of the first corner at which all boxes with their walls are within
+            moved = [affinity.translate(places(w, h), wall - x, wall - y) for x, y, w, h in boxes]
             if (at := _lowest(shapely.intersection_all(moved))) is not None:
                 shape = shapely.union_all([shapely.box(x, y, x + w, y + h) for x, y, w, h in boxes])
-                shape = shapely.affinity.translate(shape.simplify(_GRID), *at)
-                covered = shape.buffer(OUTER_WALL / 2, join_style="mitre").area
-                if covered <= most and around.covers(shape):
+                shape = affinity.translate(shape.simplify(_GRID), *at)
+                building = shape.buffer(wall, join_style="mitre")
+                if building.area <= most and around.covers(building):
                     return shape
         return None
 
@@ -167,13 +174,13 @@ def straightened(polygon: Sequence[Point], street: int) -> tuple[tuple[Point, ..
     if min(abs(outward.real), abs(outward.imag)) < _GRID:
         return tuple(polygon), 0.0
     degrees = math.degrees(cmath.phase(1j / outward))
-    turned = shapely.affinity.rotate(shapely.Polygon(polygon), degrees, polygon[street])
+    turned = affinity.rotate(shapely.Polygon(polygon), degrees, polygon[street])
     return tuple((round(x, 6), round(y, 6)) for x, y in turned.exterior.coords[:-1]), degrees
 
 
 def _strips(polygon: Sequence[Point], setbacks: Sequence[float]) -> Iterator[shapely.Geometry]:
-    """Strips along the sides of a polygon. Past an obtuse corner they end at the next side, past a
-    corner of more than 180 degrees where two strips meet."""
+    """Strips along the sides of a polygon. Past an obtuse corner they end at the next side, past an
+    inward corner, of more than 180 degrees, where two strips meet."""
     corners, num = [complex(*corner) for corner in polygon], len(polygon)
     for side, (outward, depth) in enumerate(zip(_outwards(polygon), setbacks, strict=True)):
         ends = side, (side + 1) % num
@@ -217,14 +224,14 @@ def _shapes(area: float, bounds: tuple[float, float, float, float]) -> Iterator[
                 ranked.append((1, width + height, boxes))
     for _, _, boxes in sorted(ranked):
         ends = np.max([(x + width, y + height) for x, y, width, height in boxes], axis=0)
-        if np.all(ends <= np.subtract(bounds[2:], bounds[:2]) + _ROUNDING):
+        if np.all(ends + OUTER_WALL <= np.subtract(bounds[2:], bounds[:2]) + _ROUNDING):
             yield boxes
 
 
 def _corner_places(place: shapely.Geometry, width: float, height: float) -> shapely.Geometry:
-    """Places of the first corner of a rectangle that lies in ``place``: no border of the place is
-    within the rectangle."""
-    size = np.array([width, height]) - _ROUNDING
+    """Places of the first corner of a rectangle that lies in ``place`` with outer walls around it:
+    no border of the place is within them."""
+    size = np.array([width, height]) + OUTER_WALL - _ROUNDING
     rings = [shapely.get_coordinates(r) for r in shapely.get_rings(shapely.get_parts(place))]
     ends = np.concatenate([np.stack([ring[:-1], ring[1:]], 1) for ring in rings])
     around = ends[:, :, None] - size * [[0, 0], [1, 0], [0, 1], [1, 1]]

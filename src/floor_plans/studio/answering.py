@@ -21,6 +21,7 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 from floor_plans.briefs import making
+from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.reading import brief_of
@@ -71,10 +72,12 @@ Shown = tuple[tuple[float, ...], dict[str, Any]]  # sort key of a floor plan, an
 
 @dataclass(frozen=True)
 class PlanOrder:
-    """Order of plans as the ``body`` states it: plans of one ``job``, or of sampled diagrams."""
+    """Order of plans as the ``body`` states it: plans of one ``job``, or of diagrams that are
+    sampled for a ``brief``."""
 
     body: bodies.PlanBody
     request: PlanRequest
+    brief: Mapping[str, Any] | Brief | None
     job: Job | None
 
 
@@ -137,7 +140,7 @@ def read_plan(content: bytes) -> PlanOrder:
     job = _plan_job(body, asked) if is_given else None
     if body.livable and not asked.rules.rules:
         raise ValueError("livable: rules=none requires nothing of a plan; leave one of them out")
-    return PlanOrder(body, making.with_brief(asked, body.brief), job)
+    return PlanOrder(body, *making.with_brief(asked, body.brief), job)
 
 
 def _plan_request(body: bodies.PlanBody | bodies.RealiseBody) -> PlanRequest:
@@ -175,7 +178,9 @@ def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
     if (body.diagram is None) == (body.brief is None):
         raise ValueError("body: give a diagram or a brief, one of them")
     if body.diagram is None:
-        return _check_brief(body.brief or {}, n_max, words)
+        brief = brief_of(body.brief or {})
+        brief.facts_with_plot()
+        return _check_brief(brief, n_max, words)
     # a complete diagram has a floor plan, or relations that contradict each other
     drawn = body.diagram.as_drawn()
     diagram: BubbleDiagram | PartialDiagram = drawn
@@ -252,9 +257,8 @@ def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> l
     return found
 
 
-def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
+def _check_brief(brief: Brief, n_max: int, words: PlanVocabulary) -> dict[str, Any]:
     """Explain a brief, with a sentence for each rule, and decide if a diagram can meet it."""
-    brief = brief_of(asked)
     found = feasibility(brief, n_max, words)
     return {
         "ok": found.can_be_met is not False,
@@ -265,8 +269,9 @@ def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) ->
     }
 
 
-def _refuse_impossible(model: DiagramModel, brief: Mapping[str, Any]) -> None:
+def _refuse_impossible(model: DiagramModel, asked: Mapping[str, Any] | Brief) -> None:
     """Raise ``ValueError`` for a brief that no diagram of the model meets."""
+    brief = asked if isinstance(asked, Brief) else brief_of(asked)
     checked = _check_brief(brief, model.vocab.n_max, model.words)
     if not checked["ok"]:
         raise ValueError(checked["verdict"])
@@ -389,14 +394,14 @@ def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
     if not model.words.has_directions:
         raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
     body = order.body
-    if body.brief is not None:
-        _refuse_impossible(model, body.brief)
+    if order.brief is not None:
+        _refuse_impossible(model, order.brief)
     diagrams = making.candidate_diagrams(
         model.algorithm,
         order.request.seed,
         num=body.num,
         candidates=body.candidates,
-        brief=body.brief,
+        brief=order.brief,
         num_rooms=body.num_rooms,
     )
     return making.possible_jobs(order.request, diagrams)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +18,10 @@ from floor_plans.briefs.making import make_plans, with_brief
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.files.yaml_nodes import BriefError
+from floor_plans.diagrams.vocabulary import DIRECTIONS
 from floor_plans.drawings.realised_files import write_plan
 from floor_plans.solver.requests import PlanRequest
+from floor_plans.studio import answering
 from plan_examples import CIRCLE
 
 LAND = {"width": 20, "depth": 30, "setbacks": {"front": 5, "left": 3, "right": 3}}
@@ -45,6 +49,12 @@ def test_north_is_turned_with_a_slanted_street():
     street = found.site.polygon[0], found.site.polygon[1]
     assert street[0][1] == street[1][1] == max(y for _, y in found.site.polygon)
     assert found.site.area == pytest.approx(500)
+    # so is north of an option
+    request, _ = with_brief(
+        PlanRequest(north=20),
+        {"area": 90, "site": {"polygon": corners, "street": 1, "setbacks": 3}},
+    )
+    assert request.north == found.north
 
 
 @pytest.mark.parametrize(
@@ -54,6 +64,13 @@ def test_a_street_is_a_side_a_point_of_the_compass_or_a_number(street, side):
     """North is to the left, so that east is at the top."""
     found = facts(area=60, north=-90, site={**LAND, "street": street})
     assert found.site.street == side
+
+
+@pytest.mark.parametrize("street", ["top", "left", "east", 2])
+def test_the_width_of_a_site_is_along_the_street(street):
+    land = facts(area=60, north=10, site={"width": 20, "depth": 30, "street": street}).site
+    ends = (*land.polygon, land.polygon[0])[land.street : land.street + 2]
+    assert math.dist(*ends) == 20
 
 
 @pytest.mark.parametrize(
@@ -73,18 +90,58 @@ def test_areas_of_rooms_say_how_large_the_plan_is():
     # bedrooms of 12 m2 and a kitchen with half of their walls, and two rooms of a typical size
     assert shapely.Polygon(found.outline).area == pytest.approx(57.3, abs=1.5)
     assert facts(num_rooms=5, site=wide).outline is None
+    # of an unknown number of rooms they say nothing
+    assert facts(site=wide, **asked).outline is None
 
 
 def test_the_area_of_a_command_counts_if_the_brief_has_none(tmp_path):
     path = tmp_path / "brief.yaml"
     path.write_text("num_rooms: 6\n\nsite: {width: 80, depth: 60}\n")
-    request = with_brief(PlanRequest(total_area=100), str(path))
+    request, _ = with_brief(PlanRequest(total_area=100), str(path))
     assert request.outline.area == pytest.approx(100 / 0.975, rel=0.01)
     assert request.site["polygon"] == [[0, 0], [80, 0], [80, 60], [0, 60]]
     (job,) = request.jobs([CIRCLE])
     assert job.diagram.metadata["site"] == request.site
     with pytest.raises(BriefError, match=r"brief.yaml, line 3, key 'site'.*area:.*total_area="):
         with_brief(PlanRequest(), str(path))
+
+
+def test_diagrams_are_sampled_for_the_plot_of_the_command():
+    brief, asked = {"num_rooms": 6, "site": {"width": 12, "depth": 9}}, []
+
+    def sample(*_, brief, **__):
+        asked.append(brief)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        make_plans(SimpleNamespace(sample=sample), PlanRequest(total_area=30), brief=brief, num=1)
+    request, told = with_brief(PlanRequest(total_area=30), brief)
+    assert asked == [told]
+    assert request.outline.boundary == told.plan_facts.outline
+    assert request.outline.area == pytest.approx(30 / 0.975, rel=0.02)
+    order = answering.read_plan(json.dumps({"brief": brief, "total_area": 30}).encode())
+    assert order.brief == told
+
+
+def test_a_stated_front_door_is_kept_on_the_plot_of_a_command():
+    brief = {"num_rooms": 6, "site": {"width": 12, "depth": 9}}
+    x, y = facts(**brief).front_door
+    request, _ = with_brief(PlanRequest(total_area=60), brief | {"front_door": [x - 1, y]})
+    assert request.front_door == (x - 1, y)
+    with pytest.raises(BriefError, match=r"'front_door'.*total_area=20.*m from the boundary"):
+        with_brief(PlanRequest(total_area=20), brief | {"front_door": [0.15, 2]})
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (PlanRequest(front_door=(1, 1)), "front_door=.*the site: of the brief finds it"),
+        (PlanRequest(total_area=5000), "total_area=5000.*the brief states area"),
+    ],
+)
+def test_what_a_site_or_its_brief_says_is_not_asked_twice(request_, words):
+    with pytest.raises(ValueError, match=words):
+        with_brief(request_, {"area": 60, "site": LAND})
 
 
 @pytest.mark.parametrize(
@@ -107,6 +164,11 @@ def test_the_area_of_a_command_counts_if_the_brief_has_none(tmp_path):
         ("{width: 20, depth: 9, cover: 0.4}", "site.cover", ("coverage",)),
         ("{width: 10, depth: 9, coverage: 0.4}", "site", ("61.5 m2", "coverage 0.4", "36.0 m2")),
         ("large", "site", ("polygon", "large")),
+        ("{}", "site", ("polygon", "got no keys")),
+        ("{width: 20, depth: 9, setbacks: -.0005}", "site.setbacks", ("from 0", "-.0005")),
+        ("{width: .0005, depth: 9}", "site", ("no area",)),
+        ("{width: 20, depth: 9, street: {side: top}}", "site.street", ("one side", "keys")),
+        ("{width: 20, depth: 9, street: [{side: top}]}", "site.street", ("one side", "a list")),
         ("{width: 20, depth: 9}\noutline: [[0, 0], [9, 0], [0, 9]]", "outline", ("site:",)),
     ],
 )
@@ -121,6 +183,15 @@ def test_what_is_wrong_with_a_site_is_named(site, key, words, tmp_path):
         assert word in caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [("outline", [[0, 0], [9, 0], [0, 9]], "the site: finds"), ("front_door", [5, 5], "give area")],
+)
+def test_a_site_whose_plot_is_not_found_yet_has_no_other_outline(key, value, words):
+    with pytest.raises(BriefError, match=f"'{key}'.*{words}"):
+        brief_of({"site": {"width": 80, "depth": 60}, key: value})
+
+
 def test_a_check_refuses_a_site_of_any_size_without_an_area(tmp_path, capsys):
     path = tmp_path / "brief.yaml"
     path.write_text("num_rooms: 6\nsite: {width: 80, depth: 60}\n")
@@ -129,6 +200,10 @@ def test_a_check_refuses_a_site_of_any_size_without_an_area(tmp_path, capsys):
     said = capsys.readouterr().err
     for words in ("line 2, key 'site'", "4800 m2", "150 m2", "area:", "total_area="):
         assert words in said
+    # and the check of the studio
+    asked = {"brief": {"num_rooms": 6, "site": {"width": 80, "depth": 60}}}
+    with pytest.raises(BriefError, match="key 'site': the site of 4800 m2"):
+        answering.answer_check((json.dumps(asked).encode(), 8, DIRECTIONS))
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ ROOMS = floor_plan(
 
 
 def rules_of(**brief):
-    return with_brief(PlanRequest(), brief).rules
+    return with_brief(PlanRequest(), brief)[0].rules
 
 
 def sides(plan: FloorPlan, *, is_open: bool = False) -> set[frozenset[str]]:
@@ -155,7 +155,7 @@ def test_the_solver_keeps_what_a_client_asks():
         "light": ["Bathroom"],
         "accessible": True,
     }
-    request = with_brief(PlanRequest(rules=NO_RULES), brief)
+    request, _ = with_brief(PlanRequest(rules=NO_RULES), brief)
     (plan,) = realise(replace(request.job(1, diagram), proofs=False)).plans
     assert judge(plan, request.rules).kept == dict.fromkeys(
         ("doors", "facade", "clear_area", "door", "turning", "open"), True

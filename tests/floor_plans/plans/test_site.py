@@ -102,6 +102,26 @@ def test_the_plot_is_within_the_setbacks_at_the_street(street):
     PlanRequest(total_area=78, outline=Outline(boundary=plot.outline), front_door=plot.front_door)
 
 
+@pytest.mark.parametrize(
+    ("polygon", "setbacks", "area"),
+    [
+        (((23, 31.6), (15.5, 31.1), (8.6, 23.7), (15.5, 8.9), (25.2, 9.2)), 0, 60),
+        (((0, 0), (20, 0), (14, 18), (6, 18)), 2, 60),
+        (((0, 0), (20, 0), (14, 18), (6, 18)), 2, None),
+    ],
+)
+def test_the_corners_of_the_house_are_within_slanted_setbacks(polygon, setbacks, area):
+    polygon, _ = straightened(polygon, side_towards(polygon, 1j))
+    land = site(polygon, setbacks)
+    outline = shapely.Polygon(land.plot(area).outline)
+    assert land.buildable.covers(outline.buffer(OUTER_WALL / 2, join_style="mitre"))
+
+
+def test_a_shapely_that_does_not_import_affinity_by_itself_is_enough(monkeypatch):
+    monkeypatch.delattr(shapely, "affinity")
+    assert site(LAND, 3, -1j).plot(77).outline
+
+
 def test_an_l_is_found_where_no_rectangle_fits():
     small, large = (site(ELL, 3).plot(area) for area in (60, 150))
     assert (len(small.outline), len(large.outline)) == (4, 6)

@@ -78,7 +78,7 @@ class Node:
     def shown(self) -> str:
         """Text of the value for error messages."""
         if isinstance(self.value, dict):
-            return "keys with values"
+            return "keys with values" if self.value else "no keys"
         if isinstance(self.value, tuple):
             return "a list"
         if self.value is None or self.value == "":
