@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import product
 from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -382,8 +381,16 @@ class Brief:
     def _choices(self, diagram: BubbleDiagram) -> Iterator[dict[str, int]]:
         """Assignments of distinct rooms to the names, each room of the requested kind."""
         fitting = [_rooms_of(diagram, kind) for kind in self.named.values()]
-        choices = (rooms for rooms in product(*fitting) if len({*rooms}) == len(rooms))
-        return (dict(zip(self.named, rooms, strict=True)) for rooms in choices)
+
+        def extended(chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+            if len(chosen) == len(fitting):
+                yield chosen
+                return
+            for room in fitting[len(chosen)]:
+                if room not in chosen:
+                    yield from extended((*chosen, room))
+
+        return (dict(zip(self.named, rooms, strict=True)) for rooms in extended(()))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -241,17 +242,17 @@ def tried_plans(
             except ValueError:
                 return  # the brief or the areas allow no others
         # plans of these
-        found_plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
-        for job, any_order in zip(jobs, found_plans, strict=True):
-            if stop_asked() and not any_order.plans:
-                return  # this search was given up
-            found, scores = ranked_variants(any_order)
-            made = MadePlan(job, found, scores[0]) if found.plans else None
-            yield made
-            if stop_asked():
-                return
-            if made is not None:
-                broken, kept = broken or bool(made.broken), kept + (not made.broken)
+        with closing(realise_all(jobs, threads=threads, stop_asked=stop_asked)) as found_plans:
+            for job, any_order in zip(jobs, found_plans, strict=True):
+                if stop_asked() and not any_order.plans:
+                    return  # this search was given up
+                found, scores = ranked_variants(any_order)
+                made = MadePlan(job, found, scores[0]) if found.plans else None
+                yield made
+                if stop_asked():
+                    return
+                if made is not None:
+                    broken, kept = broken or bool(made.broken), kept + (not made.broken)
 
 
 def best_plans(made: Iterable[MadePlan], num: int, strict: bool = True) -> list[MadePlan]:
@@ -325,7 +326,8 @@ def run_make(options: argparse.Namespace) -> None:
         print(f"the best {counted(len(best), 'plan')} of ", end="")
         print(f"{counted(len(tried), 'different diagram')}, best first\n{said}")
     broken = [each for each in made if each.broken] if strict else []
-    apart = replace(files, folder=files.folder / WITHHELD, formats=())
+    apart = replace(files, folder=files.folder / WITHHELD)
+    earlier = [] if best else [*files.left, *(files.folder / name for name in files.names)]
     if broken:
         write(apart, best_plans(broken, len(broken), strict=False))
         print(
@@ -333,9 +335,13 @@ def run_make(options: argparse.Namespace) -> None:
             f"{_rule_counts(each.broken for each in broken)}; {apart.folder} has them; "
             "strict=false ranks them too"
         )
-    elif apart.folder.is_dir():
-        print(f"left as it was, of earlier plans: {apart.folder}")
+    # what an earlier call wrote, and this one did not
+    earlier += apart.left if broken else [apart.folder]
+    if earlier := [path for path in earlier if path.exists()]:
+        print(f"left as they were, of earlier plans: {', '.join(map(str, earlier))}")
     if stopped is not None:
+        if not best:
+            print("stopped before any plan kept all rules")
         raise SystemExit(128 + stopped)
     if not best:
         why = no_plan_reason(len(tried), [each.broken for each in broken])

@@ -30,10 +30,10 @@ def _option(**more: Schema) -> Schema:
     return {"anyOf": [_ref("rule"), _closed(keys, "rooms", "relations")]}
 
 
-def _closed(keys: Schema, *some: str) -> Schema:
-    """Schema of an object with these keys only, ``some`` of which it has."""
-    needed = [{"required": [key]} for key in some]
-    return {"type": "object", "properties": keys, "additionalProperties": False, "anyOf": needed}
+def _closed(keys: Schema, *needed: str) -> Schema:
+    """Schema of an object with these keys only, and with at least one of ``needed``."""
+    either = [{"required": [key]} for key in needed]
+    return {"type": "object", "properties": keys, "additionalProperties": False, "anyOf": either}
 
 
 def _ref(name: str) -> Schema:

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
@@ -256,7 +257,8 @@ def realise_samples(
     else:
         jobs, doing = PlanRequest(rules=habitable.rules).jobs(diagrams), "finding plans"
         planned = map_in_threads(habitable.plan_of, diagrams, threads=threads, doing=doing)
-    numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
+    with closing(planned):  # a search that is given up leaves no threads behind
+        numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
     return numbers, summary(numbers, files)
 
 

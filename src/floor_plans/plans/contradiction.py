@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -232,14 +232,23 @@ def _smallest_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
     return min(tuple(known[pair] for pair in combinations(rooms, 2)) for rooms in numberings)
 
 
-@cache
+_decided: dict[tuple[object, ...], bool] = {}  # answers of ``_three_fit``; only 231 cases differ
+
+
 def _three_fit(
     codes: tuple[int, ...], rule: BoxRule, buildable: bool, effort: float
 ) -> bool | None:
-    """Return True if three rooms can have these relations. Cached, as only 231 cases differ."""
+    """Return True if three rooms can have these relations, None if undecided, which is not cached:
+    the limit of ``limited_effort`` may be spent."""
+    key = (codes, rule, buildable, effort)
+    if key in _decided:
+        return _decided[key]
     pairs = combinations(range(3), 2)
     relations = [(*pair, code) for pair, code in zip(pairs, codes, strict=True) if code != NO_EDGE]
-    return boxes_of_graph((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
+    answer = boxes_of_graph((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
+    if answer is not None:
+        _decided[key] = answer
+    return answer
 
 
 def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:

@@ -254,7 +254,7 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     return [piece for *_, piece in sorted(found, key=lambda each: each[:2])]
 
 
-def fill_gaps(floors: shapely.Geometry, half: float = THICKEST / 2 + _ROUNDING) -> shapely.Geometry:
-    """Union of floors and the gaps up to twice ``half`` wide between them, at most ``THICKEST`` by
-    default."""
-    return floors.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
+def fill_gaps(floors: shapely.Geometry, by: float = THICKEST / 2 + _ROUNDING) -> shapely.Geometry:
+    """Union of floors and the gaps between them, up to twice ``by`` metres wide: by default as wide
+    as the thickest wall."""
+    return floors.buffer(by, join_style="mitre").buffer(-by, join_style="mitre")

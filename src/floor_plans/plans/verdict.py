@@ -189,7 +189,7 @@ def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> No
 
 
 def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """Call ``use`` with the database; if the file is unusable, log it at ``level``: None."""
+    """Return ``use`` of the database; log at ``level`` and return None if the file is unusable."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

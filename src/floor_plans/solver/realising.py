@@ -57,8 +57,8 @@ _EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
 """Effort to find another relation, and of each one that is tried."""
 
 _MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS = 12.0, 3.0, 2.0
-"""Effort of all searches for a plan, under a minute; of that what is left to find a plan of a model
-once it is chosen, and to explain what the best plan breaks."""
+"""Effort of all searches for a plan, under a minute. Two shares of it are kept back: to find a plan
+once a model is chosen, and to explain what the best plan breaks."""
 
 _SPARE = 2
 """Further plans searched to replace ones that break rules although the soft constraints of the
@@ -357,7 +357,7 @@ def _find_variants(
     if isinstance(model, NearSearch):
         polish, spare = _LEAST_CHANGE, 0
     plans: list[FloorPlan] = []
-    others: list[tuple[frozenset[str], FloorPlan]] = []
+    others: dict[Boxes, tuple[frozenset[str], FloorPlan]] = {}
     with progress.calls(name="variant") as going:
         going.expect(job.variants, exact=False)
         for turn in range(job.variants + spare):
@@ -380,17 +380,17 @@ def _find_variants(
             plan = plan_from_boxes(job.diagram, spec, boxes, stays=job.near is not None)
             flaws = _flaws(plan, spec, model) if isinstance(model, PlanModel) else frozenset()
             if flaws:
-                others.append((flaws, plan))
+                others.setdefault(boxes, (flaws, plan))
             else:
                 plans.append(plan)
             if len(plans) == job.variants:
                 break
-            # a spare plan is more compact, or differs
-            is_loose = turn >= job.variants - 1 and not flaws.isdisjoint({"compact", "slits"})
-            if not (is_loose and isinstance(model, PlanModel) and model.outline.tighten()):
+            # the next plan has to differ; a spare one may have to be more compact instead
+            to_tighten = turn >= job.variants - 1 and not flaws.isdisjoint({"compact", "slits"})
+            if not (to_tighten and isinstance(model, PlanModel) and model.outline.tighten()):
                 model.differ_from(boxes)
-    others.sort(key=lambda each: len(each[0]))
-    return answer, tuple([*plans, *(plan for _, plan in others)][: job.variants])
+    flawed = sorted(others.values(), key=lambda each: len(each[0]))
+    return answer, tuple([*plans, *(plan for _, plan in flawed)][: job.variants])
 
 
 def _flaws(plan: FloorPlan, spec: PlanSpec, model: PlanModel) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -188,3 +189,12 @@ def test_wrong_programs_are_refused_by_key(program, key, said):
         brief_of(program)
     assert caught.value.key == key
     assert said in str(caught.value)
+
+
+def test_named_rooms_are_distinct_from_the_first_on():
+    """12 names for 12 rooms: of their 12^12 choices with repetition none is looked at."""
+    baths = diagram(" ".join(12 * ["Bathroom"]))
+    brief = brief_of({"named": {f"bath_{k}": "Bathroom" for k in range(12)}, "num_rooms": 12})
+    first, second = islice(brief._choices(baths), 2)
+    assert [*first.values()] == [*range(12)]
+    assert [*second.values()] == [*range(10), 11, 10]

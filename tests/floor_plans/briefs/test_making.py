@@ -21,12 +21,14 @@ from floor_plans.briefs import making
 from floor_plans.briefs.brief_request import stated_condition
 from floor_plans.briefs.making import candidate_diagrams, make_plans
 from floor_plans.briefs.reading import brief_of
+from floor_plans.learning import sampling
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver import realising
 from floor_plans.solver.realised import Realised, Shortfall
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
+from floor_plans.solver.spec import RoomAreas
 from plan_examples import CIRCLE
 
 PAIR = BubbleDiagram((0, 2), [(0, 1, 2)])
@@ -110,6 +112,29 @@ def test_other_diagrams_are_tried_while_too_few_plans_keep_the_rules(
     assert seeds == [7, 8, 9][:rounds]
     assert tried == [diagrams[name] for name in "abc"[:rounds]]
     assert len(kept) == (len(set(keeps) & set("abc"[:rounds])) if strict else 1)
+
+
+def test_a_search_that_is_given_up_leaves_no_threads(monkeypatch, tmp_path):
+    """The error is held, and its traceback holds the search."""
+    begun, closed = [], []
+
+    def realise_all(jobs, **_):
+        begun.append(jobs)
+        try:
+            yield None
+        finally:
+            closed.append(jobs)
+
+    monkeypatch.setattr(making, "realise_all", realise_all)
+    monkeypatch.setattr(sampling, "realise_all", realise_all)
+    with pytest.raises(AttributeError) as in_making:
+        make_plans(model_of(PAIR), FREE_OF_RULES, num=1)
+    request = SimpleNamespace(out=tmp_path, seed=0)
+    trained = SimpleNamespace(stop_asked=lambda: False)
+    with pytest.raises(AttributeError) as in_sampling:
+        sampling.realise_samples(request, trained, [PAIR], RoomAreas)
+    assert in_making.type is in_sampling.type
+    assert len(begun) == len(closed) == 2
 
 
 @pytest.mark.slow
@@ -267,11 +292,11 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
     assert [each["rule"] for each in withheld["given_up"]] == ["access"]
     with pytest.raises(SystemExit):
         command("num=2", *words, **of)
-    assert "plans.json, withheld; give overwrite=true" in capsys.readouterr().err
+    assert "plans.svg, withheld; give overwrite=true" in capsys.readouterr().err
     command("num=2", *words, "strict=false", "overwrite=true", **of)
     assert len(lines()) == 2
     said = capsys.readouterr().out
-    assert "left as it was, of earlier plans: made/withheld" in said
+    assert "left as they were, of earlier plans: made/withheld" in said
     assert "withheld," not in said
     with pytest.raises(SystemExit):
         command("num=1", *words, "out=none", of=(BEHIND,))
@@ -287,12 +312,19 @@ def test_a_signal_with_plans_that_break_rules_alone_writes_them(command, monkeyp
         signal.raise_signal(signal.SIGINT)
         return found
 
+    Path("made/dxf").mkdir(parents=True)
+    Path("made/plans.jsonl").touch()
     monkeypatch.setattr(realising, "realise", interrupted)
+    words = ("overwrite=true", "formats=[geojson]")
     with pytest.raises(SystemExit) as stop:
-        command("num=1", "rules=default", "hall=never", "threads=1", of=(BEHIND,))
+        command("num=1", "rules=default", "hall=never", "threads=1", *words, of=(BEHIND,))
     assert stop.value.code == 128 + signal.SIGINT
-    assert "1 plan withheld, for broken rules: access by 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 plan withheld, for broken rules: access by 1" in said
+    assert "left as they were, of earlier plans: made/dxf, made/plans.jsonl\n" in said
+    assert "stopped before any plan kept all rules" in said
     assert len(lines("made/withheld")) == 1
+    assert Path("made/withheld/geojson/1.geojson").exists()
 
 
 @pytest.mark.slow

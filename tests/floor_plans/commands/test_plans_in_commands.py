@@ -177,8 +177,8 @@ def test_a_file_of_something_else_is_refused_as_what_it_is(name, content, words,
 
 
 def test_plans_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "MOST_UNPACKED", 1 << 20)
-    (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress((1 << 20) * b"1 2\n"))
+    monkeypatch.setattr(inputs, "MOST_UNPACKED", 1 << 16)
+    (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress((1 << 16) * b"1 2\n"))
     with pytest.raises(ValueError, match=r"bomb\.jsonl\.gz.*more than .* unpacked"):
         build(tmp_path / "bomb.jsonl.gz")
 

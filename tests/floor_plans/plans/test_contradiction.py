@@ -11,8 +11,8 @@ from all_boxes import PAIRS, diagram_of, pairs_of_all_boxes, triples_of_all_boxe
 from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.plans.box_model import BoxRule, boxes_of_graph
-from floor_plans.plans.contradiction import contradiction, room_names
+from floor_plans.plans.box_model import BoxRule, boxes_of_graph, limited_effort
+from floor_plans.plans.contradiction import _three_fit, contradiction, room_names
 from floor_plans.plans.verdict import LEVELS, have_plans
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
@@ -128,6 +128,13 @@ def test_an_l_shaped_room_can_do_what_rectangles_cannot():
     (plan,) = realise(job).plans
     assert plan.honours_diagram
     assert plan.overlap == 0
+
+
+def test_three_rooms_without_effort_are_decided_later():
+    asked = (REL["surrounding"], NO_EDGE, REL["left-of"]), BoxRule(), True, 1.5
+    with limited_effort(0.0):
+        assert _three_fit(*asked) is None
+    assert _three_fit(*asked) is not None
 
 
 @pytest.mark.slow

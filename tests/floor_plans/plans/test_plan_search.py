@@ -19,6 +19,7 @@ from floor_plans.plans.box_model import BoxModel, effort_left
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.checks import filled_share
 from floor_plans.rules.rule_set import judge, read_rules
+from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job
 from floor_plans.solver.realising import PlanSearch, plan_from_boxes, realise
@@ -117,6 +118,17 @@ def test_other_areas_count_where_they_meet_all():
     assert not found.given_up
     kept = realise(Job(FLAT, spec, other_areas=((9.0, 5.0),)))
     assert kept.areas == (8.0, 5.0)
+
+
+def test_a_plan_that_is_found_twice_is_one_variant(monkeypatch):
+    """A tighter outline need not rule out the plan that it is to replace."""
+    boxes = ((0, 0, 40, 40), (40, 0, 60, 40))
+    monkeypatch.setattr(PlanModel, "find_best", lambda *_: (True, boxes))
+    monkeypatch.setattr(realising, "_flaws", lambda *_: frozenset({"slits"}))
+    spec = PlanSpec((16.0, 8.0))
+    model = PlanModel(FLAT.rooms, FLAT.relations, spec)
+    found = realising._find_variants(Job(FLAT, spec, variants=2), spec, model, lambda: False)
+    assert len(found[1]) == 1
 
 
 def test_the_searches_of_a_plan_share_an_effort(monkeypatch):

@@ -296,7 +296,7 @@ def recognise_codes(
         if record.room_codes.is_open and _is_readable(record):
             file_records.append(record)
     small = [file for file, few in open_records.items() if len(few) < _FEWEST_PLANS]
-    large = [[file] for file in open_records if file not in small]
+    large = [[file] for file, many in open_records.items() if len(many) >= _FEWEST_PLANS]
     # one table for each large file, and one for all small files
     tables: dict[Path, str] = {}
     doubts: list[Doubt] = []
