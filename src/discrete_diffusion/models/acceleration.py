@@ -123,7 +123,10 @@ _MKL_LAGS = (
 
 
 def _mkl_is_slower(x: Tensor, weight: Tensor) -> bool:
-    if not _MKL_LAGS or x.ndim != 3 or x.numel() == 0 or x.device.type != "cpu":
+    # what is asked of sizes would limit those of an exported network
+    if not _MKL_LAGS or torch.compiler.is_exporting():
+        return False
+    if x.ndim != 3 or x.numel() == 0 or x.device.type != "cpu":
         return False
     return x.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
 
