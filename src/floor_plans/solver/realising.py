@@ -208,6 +208,11 @@ class PlanSearch:
         halls = [self._model(hall=True)] if self._may_have_hall else []
         bare = [self._model(hall=hall, furnished=False) for hall in (False, True)[: 1 + len(halls)]]
         rules_alone = self._spec.dropped_for_rules
+        # boxes that keep the other rules may be near to ones that can be furnished
+        keeps = any(self._meets(bare[0], EFFORT, dropped) for dropped in (ONLY_AREAS, rules_alone))
+        if keeps and plain.search.approach(bare[0].search, rules_alone, self._seed):
+            yield plain
+            return
         for models in ([plain, *halls], bare):
             for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
                 answers = []

@@ -21,6 +21,14 @@ filled, a failure there usually means infeasibility, which the finest grid shows
 
 _NEAR, _EACH = 6, 0.1  # radius of the local search in decimetres, and effort of each step
 
+_APPROACHES: tuple[tuple[float, dict[str, Any]], ...] = (
+    (_EACH, {"around": _NEAR}),
+    (_EACH, {"around": 2 * _NEAR}),
+    (3 * _EACH, {"light": True}),
+    (3 * _EACH, {}),
+)
+"""Efforts and ways to reach soft constraints from boxes that violate some."""
+
 _TO_REDUCE, _EFFORT_EACH = 5, 0.3
 """Effort to reduce a conflict, as a multiple of that to show it; effort of each attempt."""
 
@@ -62,7 +70,7 @@ class SoftSearch:
     def start_from(self, other: SoftSearch) -> bool:
         """Start ``satisfy`` from the boxes that ``other`` found first, of the same rooms with fewer
         soft constraints, and from the constraints they meet. Returns True if they are feasible."""
-        (hint,) = [each.boxes for each in other._asked.values() if each.boxes is not None]
+        hint = other._first_boxes()
         self._cp.maximize(sum(_literals(self._soft)))
         model = self._box_model
         answer, boxes = model.solve(_EACH, hint=hint, around=0)
@@ -71,6 +79,27 @@ class SoftSearch:
             met = [each for each in self._soft if model.value(each.literal)]
             self._asked[NOTHING] = _Incumbent(met, answer, boxes, model.value)
         return boxes is not None
+
+    def approach(self, other: SoftSearch, dropped: frozenset[Priority], seed: int) -> bool:
+        """Move the boxes that ``other`` found first until they satisfy all soft constraints but
+        ``dropped`` priorities, near them and then anywhere. Returns True if they do; ``satisfy``
+        starts from them."""
+        literals = _literals(soft := self._remaining(dropped))
+        model, boxes, missed = self._box_model, other._first_boxes(), math.inf
+        self._cp.minimize(sum(literal.negated() for literal in literals))
+        for effort, how in _APPROACHES:
+            boxes, missed = self.improve(boxes, missed, effort, seed, **how)
+            if not missed:
+                break
+        self._cp.clear_objective()
+        answer, boxes = model.solve(_EACH, seed=seed, hint=boxes, fixed=literals, around=0)
+        if answer:
+            self._asked[dropped] = _Incumbent(soft, answer, boxes, model.value)
+        return bool(answer)
+
+    def _first_boxes(self) -> Boxes:
+        """Boxes that ``meets`` found first."""
+        return next(each.boxes for each in self._asked.values() if each.boxes is not None)
 
     def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
         """Find a plan that satisfies all soft constraints except ``dropped`` priorities. The search

@@ -109,6 +109,23 @@ def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
     assert not found.excluded
 
 
+def test_boxes_without_space_for_furniture_are_moved_until_they_have_it():
+    """The kitchen is 1.5 m wide at first, too narrow for its rectangle with walls."""
+    kitchen = (ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Kitchen"))
+    spec = PlanSpec((24.0, 6.0), rules=only("width", "furniture"))
+    bare, full = (
+        PlanModel(kitchen, FLAT.relations, spec, furnished=furnished) for furnished in (False, True)
+    )
+    bare.cp.add(bare.sides_of(1)[2] - bare.sides_of(1)[0] == 15)
+    assert bare.search.meets(1.0, 0, WITHOUT_RULES)
+    assert full.search.approach(bare.search, WITHOUT_RULES, 0)
+    diagram = BubbleDiagram(kitchen, FLAT.relations)
+    boxes = full.search.satisfy(0.6, 0)[1]
+    assert judge(plan_from_boxes(diagram, spec, boxes), spec.rules).kept["furniture"]
+    full.cp.add(full.sides_of(1)[2] - full.sides_of(1)[0] == 15)
+    assert not full.search.approach(bare.search, WITHOUT_RULES, 0)
+
+
 def test_other_areas_count_where_they_meet_all():
     """Where only areas are given up, the plan of others is taken if it gives up nothing."""
     spec = PlanSpec((8.0, 5.0), outline=PLOT, rules=only("fill"))
