@@ -92,9 +92,9 @@ class SoftSearch:
             if not missed:
                 break
         self._cp.clear_objective()
-        answer, boxes = model.solve(_EACH, seed=seed, hint=boxes, fixed=literals, around=0)
+        answer, met = model.solve(_EACH, seed=seed, hint=boxes, fixed=literals, around=0)
         if answer:
-            self._asked[dropped] = _Incumbent(soft, answer, boxes, model.value)
+            self._asked[dropped] = _Incumbent(soft, answer, met, model.value)
         return bool(answer)
 
     def _first_boxes(self) -> Boxes:
