@@ -24,7 +24,6 @@ from typing import Any
 from shapely import Polygon
 
 from floor_plans import BubbleDiagram, read_diagrams
-from floor_plans.diagrams.geometry import threshold_of
 from floor_plans.diagrams.metrics.access import (
     RoomGraph,
     edit_distance,
@@ -33,8 +32,8 @@ from floor_plans.diagrams.metrics.access import (
     wrong_typed_pairs,
 )
 from floor_plans.drawings.houseganpp import nearest_type, rlvr_of
-from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, FloorPlan
-from floor_plans.rules.finding import kinds_of
+from floor_plans.drawings.realise_file import door_graph, relation_graphs
+from floor_plans.plans.floor_plan import FRONT_DOOR, FloorPlan
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
@@ -106,24 +105,6 @@ def drawn_graph(plan: FloorPlan) -> tuple[RoomGraph, int]:
         nearest = min(rooms, key=lambda room: shapes[k].distance(shapes[room]))
         pairs += [(nearest, FRONT_DOOR)] * (shapes[k].distance(shapes[nearest]) < _FAR)
     return RoomGraph.of({FRONT_DOOR: "front_door", **{k: kinds[k] for k in rooms}}, pairs), floating
-
-
-def door_graph(plan: FloorPlan) -> RoomGraph:
-    """The rooms of a plan and the outside, and the doors between them."""
-    types = {FRONT_DOOR: "Outside", **dict(enumerate(kinds_of(plan)))}
-    return RoomGraph.of(types, [door.rooms for door in plan.doors])
-
-
-def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
-    """The related rooms of a plan's diagram, and the rooms with close floors."""
-    types, gap = dict(enumerate(kinds_of(plan))), threshold_of("metres", None)
-    close = [
-        (i, j)
-        for i, j in combinations(types, 2)
-        if plan.rooms[i].distance(plan.rooms[j]) <= gap + TOLERANCE
-    ]
-    stated = [(i, j) for i, j, _ in plan.diagram.relations]
-    return RoomGraph.of(types, stated), RoomGraph.of(types, close)
 
 
 def plain_graph(graph: RoomGraph) -> RoomGraph:

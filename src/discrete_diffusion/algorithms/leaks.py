@@ -63,6 +63,11 @@ class ProbedCall:
         output = output if output.ndim == 3 else output[:, 0]
         return output.masked_fill(~self.layout.support[: output.shape[1]], 0.0)
 
+    @property
+    def of_states(self) -> ProbedCall:
+        """The same call for the last states instead of logits."""
+        return replace(self, conditions={**self.conditions, "states": True})
+
     def first_columns(self) -> ProbedCall:
         """The same call of the first columns alone, of ``MOST_LOGITS`` logits at most."""
         num, length = self.x_t.shape
@@ -328,8 +333,8 @@ def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
         return moved
     # the sample alone, with all of its PAD and with less
     sigma = None if call.sigma is None else call.sigma[row : row + 1]
-    states = {"states": True} if "states" in call.conditions else {}
-    alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, states)
+    alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, {})
+    alone = alone.of_states if "states" in call.conditions else alone
     with suppress(RuntimeError, ValueError, IndexError, AssertionError):
         shorter = alone.logits(alone.x_t[:, :length])
         moved[row, :length] = (

@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -66,10 +65,9 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         if not wants_states:
             calls.append(call)
             return output.float()
-        with_states = replace(call, conditions={**given, "states": True})
-        calls.append(call if looked_at is call else with_states)
+        calls.append(call if looked_at is call else call.of_states)
         _check_states(looked_at)
-        return with_states.answer().float()
+        return call.of_states.answer().float()
 
     generator = make_generator(0)
     shapes = _saved_shapes(algorithm.backbone.state_dict())
@@ -215,12 +213,11 @@ def _check_states(call: ProbedCall) -> None:
     assert isinstance(algorithm, TokenAlgorithm)
     head = head_of(algorithm.backbone, algorithm.call, algorithm.layout.vocab_size)
     assert head is not None
-    with_states = replace(call, conditions={**call.conditions, "states": True})
     # logits, and the head of the states of the same call
     with random_where_zero(algorithm.backbone):
         logits = call.logits()
         torch.manual_seed(0)
-        states = with_states.answer()
+        states = call.of_states.answer()
         expected = (*call.x_t.shape, head.in_features)
         if states.shape != expected:
             raise ValueError(

@@ -37,8 +37,8 @@ _FEWEST_COLUMNS = 4096
 """Fewest columns for which fewer sequences are cut into sixteen; with fewer, that takes longer."""
 
 _FEWEST_MULTIPLICATIONS = 1 << 23
-"""Fewest multiplications of a product in which other batches are left to oneDNN, too: there it is
-as fast as MKL on Zen 4, whose units for AVX-512 are no wider than those for AVX2."""
+"""Fewest multiplications of a product that oneDNN computes if no convolution does. From here on it
+is as fast as MKL on Zen 4, whose units for AVX-512 are no wider than those for AVX2."""
 
 
 def tuned(network: nn.Module) -> nn.Module:

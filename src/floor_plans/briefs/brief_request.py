@@ -211,7 +211,7 @@ class BriefChoice:
             common = min(hits) / _PILOT >= _LEAST_SHARE
             is_particle = isinstance(sampler, FirstHitting) and not common
             method = "particles" if is_particle else "rejection"
-        choose = self._by_rejection if method == "rejection" else self._by_particles
+        choose = self._choose_by_rejection if method == "rejection" else self._choose_by_particles
         chosen, facts = choose(lines, draw, num, meets)
         # gather the chosen rows, with equal weights
         first, rows = chosen[0][0], torch.tensor([row for _, row in chosen])
@@ -226,7 +226,7 @@ class BriefChoice:
         facts["network_calls_per_sample"] /= len(chosen)
         return completed, {"brief": str(self.request.brief), "method": method, **facts}
 
-    def _by_rejection(
+    def _choose_by_rejection(
         self, lines: Sequence[int], draw: Draw, num: int, meets: BriefPredicate
     ) -> tuple[_Rows, dict[str, Any]]:
         """Choose the first ``num`` completions of each line that meet the brief."""
@@ -254,7 +254,7 @@ class BriefChoice:
         chosen = [pair for found in kept for pair in found[:num]]
         return chosen, {"num_drawn": drawn, "network_calls_per_sample": calls}
 
-    def _by_particles(
+    def _choose_by_particles(
         self, lines: Sequence[int], draw: Draw, num: int, meets: BriefPredicate
     ) -> tuple[_Rows, dict[str, Any]]:
         """Resample ``num`` of the particles of each line by their weights. ``meets`` also checks

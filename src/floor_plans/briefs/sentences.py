@@ -22,6 +22,7 @@ from floor_plans.briefs.brief import (
     Rule,
 )
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.plans.outline import Outline
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
@@ -86,7 +87,7 @@ def _facts_in_words(facts: PlanFacts) -> Iterator[str]:
         inner = f"{site.buildable.area:.1f} m2 of them within the setbacks"
         yield f"The site has {site.area:.1f} m2, {inner}."
         if facts.outline is not None:
-            area = PlanFacts(outline=facts.outline).most_area
+            area = Outline(boundary=facts.outline).area
             north = "" if facts.north is None else f"; north is at {facts.north:g} degrees"
             yield f"The plot of {area:.1f} m2 has the corners {[*map(list, facts.outline)]}{north}."
     shared = [n for n in ("area", "outline", "front_door", "north") if n in facts.names]

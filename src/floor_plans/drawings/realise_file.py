@@ -346,27 +346,34 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
     )
 
 
+def door_graph(plan: FloorPlan) -> RoomGraph:
+    """Graph of the rooms of a plan and the outside, and the doors between them."""
+    types = {FRONT_DOOR: "Outside", **dict(enumerate(kinds_of(plan)))}
+    return RoomGraph.of(types, [door.rooms for door in plan.doors])
+
+
+def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
+    """Graphs of the related rooms of a plan's diagram, and of the rooms with close floors."""
+    types, gap = dict(enumerate(kinds_of(plan))), threshold_of("metres", None)
+    close = [
+        (i, j)
+        for i, j in combinations(types, 2)
+        if plan.rooms[i].distance(plan.rooms[j]) <= gap + TOLERANCE
+    ]
+    stated = [(i, j) for i, j, _ in plan.diagram.relations]
+    return RoomGraph.of(types, stated), RoomGraph.of(types, close)
+
+
 def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
     """Space syntax of the doors of each plan, and the edit distance from its relations to those of
     its floors, as JSON. ``unit``: unit of boxes that state none."""
     check_installed()
     rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
-    found, gap = [], threshold_of("metres", None)
+    found = []
     for k, plan in zip(rows, floor_plans([report.diagrams[k] for k in rows], unit), strict=True):
-        types = dict(enumerate(kinds_of(plan)))
-        # rooms and the outside, and the doors between them
-        pairs = [door.rooms for door in plan.doors]
-        rooms = space_syntax(RoomGraph.of({FRONT_DOOR: "Outside", **types}, pairs), FRONT_DOOR)
+        rooms = space_syntax(door_graph(plan), FRONT_DOOR)
         named = {room: name_of(plan, room) if room >= 0 else "outside" for room in rooms}
-        # related rooms, and rooms with close floors
-        stated = [(i, j) for i, j, _ in plan.diagram.relations]
-        close = [
-            (i, j)
-            for i, j in combinations(types, 2)
-            if plan.rooms[i].distance(plan.rooms[j]) <= gap + TOLERANCE
-        ]
-        graphs = RoomGraph.of(types, stated), RoomGraph.of(types, close)
-        began, distance = time.monotonic(), edit_distance(*graphs, seconds=SECONDS)
+        began, distance = time.monotonic(), edit_distance(*relation_graphs(plan), seconds=SECONDS)
         found.append(
             {
                 "place": report.places[k],

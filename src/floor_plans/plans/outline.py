@@ -111,7 +111,7 @@ class Outline(Checked):
                 growing.setdefault(run, ys[k])
         return tuple(sorted(found))
 
-    @property
+    @computed_once
     def blocked_corners(self) -> list[Rectangle]:
         """Rectangles of ``blocked`` that touch no other and lie in corners of the box around the
         boundary, as in an L."""

@@ -62,7 +62,7 @@ def sizes(node: Node) -> Sizes:
     return tuple(found)
 
 
-def by_kind(
+def values_by_kind(
     node: Node, read: Callable[[Node], Any] = number, names: Sequence[str] = ROOM_KINDS
 ) -> dict[str, Any]:
     """Read a value for each of some ``names``, a number by default."""
@@ -101,12 +101,12 @@ RULES: Mapping[str, Rule] = {
     "bath": Rule(checks.check_bath_access, {"rooms": kinds, "through": kinds}, "so is a bathroom"),
     "doors": Rule(
         checks.check_door_widths,
-        {"least": partial(by_kind, names=(*ROOM_KINDS, checks.OUTSIDE))},
+        {"least": partial(values_by_kind, names=(*ROOM_KINDS, checks.OUTSIDE))},
         "least widths of doors",
     ),
     "swings": Rule(checks.check_door_swings, {"overlap": number}, "doors turn without colliding"),
-    "width": Rule(checks.check_widths, {"least": by_kind}, "least widths of rooms"),
-    "area": Rule(checks.check_areas, {"least": by_kind}, "least areas of rooms"),
+    "width": Rule(checks.check_widths, {"least": values_by_kind}, "least widths of rooms"),
+    "area": Rule(checks.check_areas, {"least": values_by_kind}, "least areas of rooms"),
     "walls": Rule(
         checks.check_shared_walls,
         {"facing": number, "wall": number, "on_wall": share},
@@ -133,16 +133,16 @@ RULES: Mapping[str, Rule] = {
     ),
     "furniture": Rule(
         furnishing.check_furniture,
-        {"least": partial(by_kind, read=sizes), "in_front": by_kind, "wall": number},
+        {"least": partial(values_by_kind, read=sizes), "in_front": values_by_kind, "wall": number},
         "rectangles of rooms clear of walls, of a living room clear of doors (necessary)",
     ),
     "shape": Rule(
         furnishing.check_shapes,
-        {"most": by_kind, "narrow": by_kind, "share": share, "wall": number},
+        {"most": values_by_kind, "narrow": values_by_kind, "share": share, "wall": number},
         "rooms are not too long, nor narrow in parts (necessary)",
     ),
     "largest": Rule(
-        furnishing.check_largest, {"most": by_kind, "wall": number}, "largest areas of rooms"
+        furnishing.check_largest, {"most": values_by_kind, "wall": number}, "largest areas of rooms"
     ),
     "airy": Rule(
         checks.check_facade,

@@ -72,11 +72,7 @@ def _add_arms(rooms: RoomConstraints, i: int, met: Any, most: int, wall: int) ->
         if v == i:
             margins = rooms.box_model.margins(u, v)
             cut.append((lies, [sum(margins[a::2]) for a in AXES]))
-    for bend in rooms.bends.get(i, []):
-        spans = [rooms.span(a, i) for a in AXES]
-        ends = zip(bend.corner, spans, bend.is_behind, strict=True)
-        arms = [at - low if far else high - at for at, (low, high), far in ends]
-        cut.append(([bend.bends], arms))
+    cut += [([bend.bends], bend.arms) for bend in rooms.bends.get(i, [])]
     box = [side - wall for side in rooms.box_model.sides(i)]
     for lies, sides in cut:
         both, ways, arms = [], [], [side - wall for side in sides]

@@ -93,7 +93,7 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
         # try target areas until nothing can improve
         decided, best = True, None
         for areas in (job.spec.areas, *job.other_areas):
-            is_spent = effort_left.get() < _FOR_A_PLAN + _FOR_PROOFS
+            is_spent = _effort_to_spare() < 0
             if best is not None and (not best.may_improve or is_spent or stop_asked()):
                 break
             spec = replace(job.spec, areas=areas)
@@ -130,6 +130,11 @@ def realise_all(
     cp_sat()
     find = partial(realise, stop_asked=stop_asked)
     return map_in_threads(find, jobs, threads=threads, doing="finding plans")
+
+
+def _effort_to_spare() -> float:
+    """Effort that is left, less the shares of it that are kept back."""
+    return effort_left.get() - _FOR_A_PLAN - _FOR_PROOFS
 
 
 def plan_from_boxes(
@@ -240,7 +245,7 @@ class PlanSearch:
         self, model: PlanModel, effort: float, dropped: frozenset[Priority] = NOTHING
     ) -> bool | None:
         """Return ``SoftSearch.meets``; None if it would leave too little effort to find a plan."""
-        left = effort_left.get() - _FOR_A_PLAN - _FOR_PROOFS
+        left = _effort_to_spare()
         return model.search.meets(min(effort, left), self._seed, dropped) if left > 0 else None
 
     def proved(self, broken: Collection[str]) -> frozenset[str]:

@@ -66,11 +66,13 @@ off the wall, and literals that are true if it lies elsewhere."""
 @dataclass(frozen=True)
 class Bend:
     """Bend of a room around a ``corner`` of the outline, with a blocked rectangle ``behind`` it.
-    ``is_behind``: for each axis, True if the rectangle lies at the far end; ``bends``: literal."""
+    ``is_behind``: for each axis, True if the rectangle lies at the far end; ``arms``: for each
+    axis, from the corner to the other side of the room; ``bends``: literal."""
 
     corner: tuple[int, ...]
     is_behind: tuple[bool, ...]
     behind: Rectangle
+    arms: list[Any]
     bends: Any
 
 
@@ -328,7 +330,7 @@ class RoomConstraints:
     def _bend(self, room: int, behind: Rectangle, new: Callable[..., Any]) -> Any:
         """Let a room bend around the corner of a blocked rectangle that lies in a corner of the
         outline. Returns the area in its box that is blocked."""
-        literal, lost = self.cp.new_bool_var(""), []
+        literal, lost, arms = self.cp.new_bool_var(""), [], []
         is_behind = tuple(behind[a] > 0 for a in AXES)
         corner = tuple(behind[a] if is_behind[a] else behind[a + 2] for a in AXES)
         for a in AXES:
@@ -339,10 +341,11 @@ class RoomConstraints:
                 near, past = high - corner[a], corner[a] - low
             for length, least in ((near, self._width_of(room)), (past, self._passage)):
                 self.cp.add(length >= least).only_enforce_if(literal)
+            arms.append(near)
             lost.append(side := new(0, self.grid, ""))
             self.cp.add(side == past).only_enforce_if(literal)
             self.cp.add(side == 0).only_enforce_if(literal.negated())
-        self.bends.setdefault(room, []).append(Bend(corner, is_behind, behind, literal))
+        self.bends.setdefault(room, []).append(Bend(corner, is_behind, behind, arms, literal))
         self.cp.add_multiplication_equality(area := new(0, self.grid**2, ""), lost)
         return area
 

@@ -58,24 +58,28 @@ def outcome(layer, x):
     return [out.detach(), x.grad, *(p.grad.clone() for p in layer.parameters())]
 
 
+def compared(monkeypatch, layer, x, owner, name):
+    """The outcome where MKL lags, checked against that of MKL, and a 1 for each call of the way
+    ``name`` of ``owner``."""
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", False)
+    expected = outcome(layer, x)
+    calls, way = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args: calls.append(1) or way(*args))
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
+    found = outcome(layer, x)
+    for one, two in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    return found, calls
+
+
 @pytest.mark.parametrize(
     ("shape", "bias"), [((16, 5, 8), True), ((40, 1, 8), False), ((2, 2048, 8), True)]
 )
 def test_both_ways_give_the_same_sums(monkeypatch, bias, shape):
     torch.manual_seed(0)
     layer, x = FastLinear(8, 24, bias=bias), torch.randn(shape)
-    monkeypatch.setattr(acceleration, "_MKL_LAGS", False)
-    expected = outcome(layer, x)
-    convolutions = []
-    convolve = acceleration.F.conv2d
-    monkeypatch.setattr(
-        acceleration.F, "conv2d", lambda *args: convolutions.append(1) or convolve(*args)
-    )
-    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
-    found = outcome(layer, x)
+    found, convolutions = compared(monkeypatch, layer, x, acceleration.F, "conv2d")
     assert convolutions == [1]
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
     assert found[0].is_contiguous()
 
 
@@ -90,18 +94,8 @@ def test_few_sequences_of_a_large_product_are_left_to_onednn(monkeypatch, shape,
     """Of one large graph, with gradients of both orders; a product a little smaller is not."""
     torch.manual_seed(0)
     layer, x = FastLinear(128, 64, bias=bias), torch.randn(shape)
-    monkeypatch.setattr(acceleration, "_MKL_LAGS", False)
-    expected = outcome(layer, x)
-    products = []
-    apply = acceleration._OneDNNProduct.apply
-    monkeypatch.setattr(
-        acceleration._OneDNNProduct, "apply", lambda *args: products.append(1) or apply(*args)
-    )
-    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
-    found = outcome(layer, x)
+    _, products = compared(monkeypatch, layer, x, acceleration._OneDNNProduct, "apply")
     assert len(products) == 2
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
     transformed = torch.func.grad(lambda x: layer(x).sum())(x)
     torch.testing.assert_close(transformed, layer.weight.sum(dim=0).expand(shape))
     layer(x[:, :, ::2].repeat(1, 1, 2)[:, :1])  # small
