@@ -145,7 +145,7 @@ def test_no_command_imports_what_a_file_names(ran, tmp_path, failure, what):
 @pytest.mark.slow
 def test_the_studio_takes_modules_that_are_named(ran, tmp_path, monkeypatch):
     path = checkpoint(tmp_path / "model.ckpt")
-    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr("floor_plans.studio.guards.PromptServer.run", lambda self: None)
     options = {"port": 8765, "host": "127.0.0.1", "token": None, "open": "false"}
     options |= {"threads": 1, "workers": 1}
     for plugins, there in (("", False), ("[lying_here]", True)):

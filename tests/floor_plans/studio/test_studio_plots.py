@@ -254,6 +254,11 @@ def test_a_link_holds_plot_and_brief_too(page):
     assert len(page.all("#counts li")) == 3
 
 
+def has_job(page):
+    """True if the browser keeps a search that a reload continues."""
+    return 'job":"' in page.run("return JSON.stringify(sessionStorage)").replace("\\", "")
+
+
 def test_a_search_is_cancelled_and_one_survives_a_reload(page):
     page.open()
     page.find("example").click()
@@ -261,13 +266,11 @@ def test_a_search_is_cancelled_and_one_survives_a_reload(page):
     page.find("cancel").click()
     page.wait(lambda: page.said == "Cancelled.")
     assert page.find("make-plans").is_enabled()
+    page.wait(lambda: not has_job(page))
     page.pick("num", "1")
     page.pick("candidates", "1")
     page.find("make-plans").click()
-    page.wait(lambda: "Looking" in page.said)
-    page.wait(
-        lambda: 'job":"' in page.run("return JSON.stringify(sessionStorage)").replace("\\", "")
-    )
+    page.wait(lambda: has_job(page))
     page.reload()
     page.wait(lambda: "Looking" in page.said)
     page.wait_for_work()
