@@ -81,9 +81,22 @@ BREAKING: dict[str, tuple[FloorPlan, set[str], tuple[int, ...]]] = {
         (5, 6),
     ),
     "narrow bath": (
-        flat({KITCHEN: (6, 0, 10, 3.8), BATH: (6, 3.8, 10, 5)}),
+        flat({KITCHEN: (6, 0, 10, 3.8), BATH: (6, 3.8, 8.5, 5)}),
         {"width"},
         (BATH,),
+    ),
+    "strip of a bath": (
+        flat({KITCHEN: (6, 0, 10, 3.4), BATH: (6, 3.4, 10, 5)}),
+        {"shape"},
+        (BATH,),
+    ),
+    "strip of a kitchen": (
+        flat(
+            {KITCHEN: (6, 0, 10.2, 1.7), BATH: (6, 1.7, 8.5, 5)},
+            doors={1: (*DOORS[1][:2], (6, 0.4), (6, 1.2))},
+        ),
+        {"shape"},
+        (KITCHEN,),
     ),
     "small kitchen": (
         flat(

@@ -131,7 +131,7 @@ def find_doors(
         and (fitting := [w for w in shared_walls(plan, i, j) if w.length >= least - 1e-6])
     }
     placements, fixed = list[_Placement](), asked.doors(plan, walls)
-    for kept in [*_clearings(plan, clearing, walls), None]:
+    for kept in [*_clearings(plan, clearing, walls), ()]:
         reserved = {pair: (door.start, door.end) for pair, door in fixed.items()}
         while True:
             placement = _place_doors(plan, walls, reserved, front, asked, fixed, kept, hall)
@@ -150,13 +150,13 @@ def find_doors(
     return replace(plan, doors=best.doors)
 
 
-def _clearings(plan: FloorPlan, clearing: Clearing | None, walls: Walls) -> list[Kept]:
+def _clearings(plan: FloorPlan, clearing: Clearing | None, walls: Walls) -> list[tuple[Kept]]:
     """Rectangles of the first room of the type of ``clearing``, the most promising first."""
     if clearing is None or not (rooms := _rooms_of_types(plan, clearing.room)):
         return []
     groups = [each for pair, each in walls.items() if rooms[0] in pair]
     groups += [outer_walls(plan, rooms[0])] if rooms[0] == _first_room(plan) else []
-    return clearing.rectangles(plan.rooms[rooms[0]], groups, LEAST_WALL, FROM_CORNER)
+    return [*zip(clearing.rectangles(plan.rooms[rooms[0]], groups, LEAST_WALL, FROM_CORNER))]
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _place_doors(
     near: Point | None,
     asked: DoorRequest,
     fixed: dict[Pair, Door],
-    kept: Kept | None,
+    kept: Sequence[Kept],
     hall: int | None,
 ) -> _Placement:
     """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors;
@@ -186,6 +186,9 @@ def _place_doors(
     left, root = dict(reserved), _first_room(plan)
     front = _place_front_door(plan, left.values(), near, asked.front, kept)
     doors, suites = ([front] if front else []), _private_baths(plan, walls, fixed)
+    # the front door needs space for its leaf
+    clear = [*kept]
+    clear += [Kept(wall_space(each.start, each.end, asked.front).bounds, _ACROSS) for each in doors]
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
@@ -217,15 +220,15 @@ def _place_doors(
             missing = plan.diagram.num_rooms - len(costs) + (front is None)
             doors += [door for pair, door in fixed.items() if pair in left]
             blocking = len(walls) + 1
-            if kept is not None:
-                blocking = sum(kept.is_blocked(d.start, d.end) for d in doors if not d.is_open)
+            for each in kept:
+                blocking = sum(each.is_blocked(d.start, d.end) for d in doors if not d.is_open)
             ranks = (missing, blocking, sum(costs.values()))
             return _Placement(tuple(doors), tuple(full), ranks)
         cost, _, room, before, pair = min(ways)
         # a place clear of the doors so far and of reserved places
         taken = [*((door.start, door.end) for door in doors), *left.values()]
         spot = left.pop(pair, None) or _place_in_walls(
-            walls[pair], asked.width, entered[before], taken, kept
+            walls[pair], asked.width, entered[before], taken, clear
         )
         if spot is None:
             full.append(pair)
@@ -289,7 +292,11 @@ def _private_baths(plan: FloorPlan, walls: Walls, asked: Iterable[Pair] = ()) ->
 
 
 def _place_front_door(
-    plan: FloorPlan, others: Iterable[Spot], near: Point | None, width: float, kept: Kept | None
+    plan: FloorPlan,
+    others: Iterable[Spot],
+    near: Point | None,
+    width: float,
+    kept: Sequence[Kept],
 ) -> Door | None:
     """Place the front door. None if none of the allowed rooms has space for it."""
     least, found = LEAST_WALL + width - DOOR, []
@@ -303,12 +310,12 @@ def _place_front_door(
                 width,
                 near or middle,
                 others,
-                None if near else kept,
+                () if near else kept,
                 at_corner=near is None,
             ):
                 door = Door((room, FRONT_DOOR), *spot)
                 away = 0.0 if near is None else round(math.dist(door.middle, near), 6)
-                blocks = kept is not None and kept.is_blocked(*spot)
+                blocks = any(each.is_blocked(*spot) for each in kept)
                 if near is None and not blocks:
                     return door
                 found.append((room in kitchens, away, blocks, door))
@@ -323,15 +330,16 @@ def _place_in_walls(
     width: float,
     near: Point,
     taken: Iterable[Spot],
-    kept: Kept | None = None,
+    clear: Sequence[Kept] = (),
     *,
     at_corner: bool = True,
 ) -> Spot | None:
     """Find the ends of a door in one of the walls, clear of ``taken`` places; None if none fits.
 
-    Preferred are places clear of ``kept``, then at a corner (``at_corner``), then near ``near``."""
+    Preferred are places off the first of ``clear``, then off the others, then at a corner
+    (``at_corner``), then near ``near``."""
     others = [shapely.LineString(spot) for spot in taken]
-    spots: list[tuple[bool, bool, float, Point, Point]] = []
+    spots: list[tuple[list[bool], bool, float, Point, Point]] = []
     for wall in walls:
         # places of the wall, those at its two corners first, that are clear of other doors
         margin = min(FROM_CORNER, (wall.length - width) / 2)
@@ -343,15 +351,15 @@ def _place_in_walls(
             spot = shapely.LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
-                blocks = kept is not None and kept.is_blocked(begin, end)
+                blocks = [each.is_blocked(begin, end) for each in clear]
                 spots.append((blocks, at_corner and k > 1, round(away, 6), begin, end))
     # the best of them
     return min(spots)[3:] if spots else None
 
 
-Cost: TypeAlias = tuple[float, int, float]
-"""Cost of a swing: square metres of walls and other swings it sweeps, rank of its room, metres from
-its hinge to a corner."""
+Cost: TypeAlias = tuple[float, ...]
+"""Cost of a swing: square metres of walls and other swings it sweeps, and of the space in front of
+other doors, rank of its room, metres from its hinge to a corner."""
 
 
 Way: TypeAlias = tuple[Cost, "Swing"]
@@ -403,9 +411,9 @@ def is_sliding(plan: FloorPlan, door: Door) -> bool:
 
 def hang_doors(plan: FloorPlan) -> list[Swing]:
     """Choose a swing for each door that does not slide, in their order, with minimum total cost:
-    area swept of walls and by two doors, then doors into public rooms rather than private ones,
-    then distances of hinges from corners. If two swings collide, no choice is free of
-    collisions."""
+    area swept of walls and by two doors, then in front of other doors, then doors into public rooms
+    rather than private ones, then distances of hinges from corners. If two swings collide, no
+    choice is free of collisions."""
     import networkx
 
     # doors of different groups cannot meet, so each group is solved alone
@@ -441,12 +449,15 @@ def _possible_swings(plan: FloorPlan, door: Door) -> Iterator[Way]:
         near = min((hinge.distance(c) for c in corners), default=math.dist(*swing.leaf))
         name = plan.diagram.room_names[room]
         rank = _SWUNG_INTO_LAST.index(name) + 1 if name in _SWUNG_INTO_LAST else 0
-        yield (swing.swept_outside(plan), rank, round(near, 3)), swing
+        # a leaf in front of another door
+        others = [door_space(other) for other in plan.doors if other != door]
+        before = sum(_area_or_zero(swing.sector.intersection(space)) for space in others)
+        yield (swing.swept_outside(plan), round(before, 3), rank, round(near, 3)), swing
 
 
 def _least_costly_swings(ways: Sequence[Sequence[Way]]) -> list[Swing]:
     """Choose a swing for each door with the minimum total cost, by branch and bound."""
-    best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
+    best: tuple[Cost, list[Swing]] = ((math.inf,), [])
 
     def extend(cost: Cost, chosen: list[Swing]) -> None:
         nonlocal best
@@ -459,10 +470,10 @@ def _least_costly_swings(ways: Sequence[Sequence[Way]]) -> list[Swing]:
         # branch: each swing of the next door
         for own, swing in ways[len(chosen)]:
             shared = sum(swing.swept_with(other) for other in chosen)
-            swept = round(cost[0] + own[0] + shared, 3)
-            extend((swept, cost[1] + own[1], cost[2] + own[2]), [*chosen, swing])
+            swept, *more = (round(a + b, 3) for a, b in zip(cost, own, strict=True))
+            extend((round(swept + shared, 3), *more), [*chosen, swing])
 
-    extend((0.0, 0, 0.0), [])
+    extend((0.0,) * 4, [])
     return best[1]
 
 

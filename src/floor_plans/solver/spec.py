@@ -128,6 +128,8 @@ and an entrance.
 
 TYPICAL_AREAS, MIN_WIDTHS, MAX_ASPECTS = zip(*(_SIZES[name] for name in ROOM_TYPES), strict=True)
 
+MASTER, OTHER_BEDROOMS = ROOM_TYPES.index("MasterRoom"), ("SecondRoom", "ChildRoom", "GuestRoom")
+
 _SPREAD = 0.2  # relative range of sampled typical areas
 
 _NARROWEST = 0.8
@@ -151,7 +153,7 @@ class RoomAreas:
     def draw(self, rooms: Sequence[int], random: Random) -> tuple[float, ...]:
         """Sample square metres for each room, from one of the plans that share most room types with
         ``rooms``; a type that this plan lacks has the area of such a room in any plan, or a typical
-        one."""
+        one. The largest bedroom is a master room, if there is one."""
         areas: dict[int, list[float]] = {}
         if self._programmes:
             # plans that share most room types with the request
@@ -171,7 +173,13 @@ class RoomAreas:
                 return random.choice(self._of_type[room])
             return TYPICAL_AREAS[room] * random.uniform(1 - _SPREAD, 1 + _SPREAD)
 
-        return tuple(map(sampled, rooms))
+        found = [*map(sampled, rooms)]
+        # no other bedroom has a larger target than a master room
+        others = [k for k, room in enumerate(rooms) if ROOM_TYPES[room] in OTHER_BEDROOMS]
+        for k in (k for k, room in enumerate(rooms) if room == MASTER and others):
+            largest = max(others, key=found.__getitem__)
+            found[k], found[largest] = sorted((found[k], found[largest]), reverse=True)
+        return tuple(found)
 
 
 def min_width(room: int, area: float) -> float:

@@ -13,7 +13,7 @@ from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely measures walls")
 
-from floor_plans.plans.doors import APART, DOOR, FRONT, find_doors, unreached  # noqa: E402
+from floor_plans.plans.doors import APART, DOOR, FRONT, find_doors, hang_doors, unreached  # noqa: E402
 from floor_plans.plans.outline import outer_walls, shared_walls  # noqa: E402
 
 LIVING = ("LivingRoom", (0.0, 0.0, 6.0, 4.0))
@@ -87,6 +87,19 @@ def test_a_door_stands_at_the_corner_that_one_comes_from():
     assert front(plan).start[0] > 7.5
     (door,) = [door for door in plan.doors if door.rooms == (0, 1)]
     assert (door.start[0], door.end[0]) == (5.05, 5.85)
+
+
+def test_the_leaf_of_the_front_door_keeps_off_other_doors():
+    beside = ("MasterRoom", (6.0, 0.0, 9.0, 4.0))
+    plan = find_doors(floor_plan([LIVING, beside]), front=(5.35, 0.0))
+    (inner,) = [door for door in plan.doors if not door.is_front]
+    reach = line(front(plan)).buffer(FRONT, cap_style="flat")
+    assert front(plan).end == (5.85, 0.0)
+    assert reach.distance(line(inner)) > 0.5
+    # without space elsewhere the hinge is on the other side
+    narrow = replace(plan, doors=(front(plan), Door((0, 1), (6.0, 0.15), (6.0, 0.95))))
+    first, _ = hang_doors(narrow)
+    assert first.leaf[0] == (4.85, 0.0)
 
 
 def test_circulation_is_preferred_then_the_kitchen_then_bedrooms():

@@ -18,8 +18,9 @@ from floor_plans.solver.spec import MIN_WIDTHS, TYPICAL_AREAS, RoomAreas, min_wi
 
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
-LIVING, KITCHEN, BATH, BALCONY = (
-    ROOM_TYPES.index(name) for name in ("LivingRoom", "Kitchen", "Bathroom", "Balcony")
+LIVING, KITCHEN, BATH, BALCONY, MASTER, SECOND, CHILD = map(
+    ROOM_TYPES.index,
+    ("LivingRoom", "Kitchen", "Bathroom", "Balcony", "MasterRoom", "SecondRoom", "ChildRoom"),
 )
 DEFAULT = read_rules("default")
 DIAGRAM = BubbleDiagram((LIVING, KITCHEN, BATH), [(0, 1, 2), (0, 2, 6)])
@@ -51,6 +52,11 @@ def test_areas_are_those_of_the_plan_that_shares_most_rooms():
         assert bath in (pytest.approx(6), pytest.approx(8))
         first, second = areas.draw((BATH, BATH), Random(seed))
         assert {round(first), round(second)} == {6, 8}
+
+
+def test_the_master_room_has_the_largest_area_of_a_bedroom():
+    areas = RoomAreas([plan_of((SECOND, 14), (MASTER, 10), (CHILD, 12))])
+    assert areas.draw((SECOND, MASTER, CHILD), Random(0)) == pytest.approx((10, 14, 12))
 
 
 def test_rooms_that_the_plan_has_not_are_those_of_another_or_typical():
