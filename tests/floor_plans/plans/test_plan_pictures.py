@@ -236,7 +236,7 @@ def test_doors_swing_into_the_room_that_is_more_private():
         (0, FRONT_DOOR): 0,
         (0, 1): 1,
         (0, 5): 5,
-        (0, 7): 7,
+        (0, 7): 0,  # other doors are in the way in the small entrance
         (2, 3): 3,
         (2, 7): 2,
         (4, 7): 4,
