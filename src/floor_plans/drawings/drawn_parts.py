@@ -7,7 +7,6 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -20,7 +19,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys
 from floor_plans.diagrams.vocabulary import INVERSE
-from floor_plans.plans.floor_plan import TOLERANCE, Box, FloorPlan
+from floor_plans.plans.floor_plan import TOLERANCE, FloorPlan
 from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import HALL, kinds_of
 
@@ -34,41 +33,32 @@ class RoomName(NamedTuple):
     short: str
 
 
-def names_of_rooms(plan: FloorPlan, language: str) -> list[str]:
-    """Name of every room in a language; an added room is a hall."""
-    return [_names(language)[kind].whole for kind in kinds_of(plan)]
+_TABLE = yaml.safe_load(Path(__file__).with_name("room_names.yaml").read_text(encoding="utf-8"))
+_WORDS = {language: _TABLE[language].pop("words", {}) for language in LANGUAGES}
+_NAMES = {
+    language: {kind: RoomName(*names) for kind, names in _TABLE[language].items()}
+    for language in LANGUAGES
+}
+"""Names by language and room type, ``HALL`` included."""
 
 
-def labels_of_rooms(plan: FloorPlan, language: str) -> list[RoomName]:
-    """Full and short name of every room in a language."""
-    return [_names(language)[kind] for kind in kinds_of(plan)]
+def names_of_rooms(plan: FloorPlan, language: str) -> list[RoomName]:
+    """Full and short name of every room in a language; an added room is a hall."""
+    return [_NAMES[language][kind] for kind in kinds_of(plan)]
 
 
 def translated_word(text: str, language: str) -> str:
     """Translate a word of a drawing; it stays in English if the table lacks it."""
-    return str(_table()[language].get("words", {}).get(text, text))
+    return str(_WORDS[language].get(text, text))
 
 
 def type_of_name(name: str, kind: str = "") -> str:
     """Room type with a name in any language, or else the name itself. ``kind``: type to prefer if
     it has this name, or if the name is that of a hall."""
-    named = [
-        kind for language in LANGUAGES for kind, own in _names(language).items() if own[0] == name
-    ]
+    named = [kind for names in _NAMES.values() for kind, own in names.items() if own.whole == name]
     if kind and (kind in named or HALL in named):
         return kind
     return next((each for each in named if each != HALL), name)
-
-
-@cache
-def _table() -> Mapping[str, Mapping[str, Any]]:
-    return yaml.safe_load(Path(__file__).with_name("room_names.yaml").read_text(encoding="utf-8"))
-
-
-@cache
-def _names(language: str) -> Mapping[str, RoomName]:
-    """Names by room type, ``HALL`` included."""
-    return {kind: RoomName(*names) for kind, names in _table()[language].items() if kind != "words"}
 
 
 LAYERS = ("plain", "aia")  # sets of layer names for DXF
@@ -94,11 +84,6 @@ class DrawnRoom:
     number: int
     among: tuple[int, ...] = ()
 
-    @property
-    def bounds(self) -> Box:
-        x0, y0, x1, y1 = self.floor.bounds
-        return x0, y0, x1, y1
-
 
 @dataclass(frozen=True)
 class DrawnDoor:
@@ -115,8 +100,7 @@ EMBEDDED = "discrete_diffusion"  # key of a file for the JSON of the plan that i
 
 
 def embedded_json(plan: FloorPlan) -> dict[str, Any]:
-    """Return the JSON to embed in a file. Raises ``ValueError`` if JSON cannot hold the
-    metadata."""
+    """Return the JSON to embed in a file; ``ValueError`` if JSON cannot hold the metadata."""
     data = plan.to_json()
     try:
         json.dumps(data, allow_nan=False)
@@ -125,38 +109,30 @@ def embedded_json(plan: FloorPlan) -> dict[str, Any]:
     return data
 
 
-def boxes_of_plan(plan: FloorPlan) -> tuple[Box, ...]:
-    """Boxes of a plan, in metres."""
-    assert plan.diagram.boxes is not None  # checked by its constructor
-    return plan.diagram.boxes
-
-
 def read_embedded(data: object) -> FloorPlan:
     """Read an embedded plan. Raises ``DiagramError`` if it is not a plan with boxes."""
     try:
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
         check_keys(data)
-        plan = FloorPlan.of(BubbleDiagram.from_json(data))
+        return FloorPlan.of(BubbleDiagram.from_json(data))
     except ValueError as error:
         raise DiagramError(
             EMBEDDED,
             "is not the JSON of a plan with boxes, and without it relations are measured: repair "
             f"or delete it ({error})",
         ) from error
-    return plan
 
 
 def unmoved_rooms(rooms: tuple[DrawnRoom, ...], embedded: FloorPlan) -> dict[int, int]:
     """Rooms that have neither moved nor changed size, each with its number in the embedded plan."""
-    boxes = boxes_of_plan(embedded)
     found: dict[int, int] = {}
     for k, room in enumerate(rooms):
         number = room.number
-        if not 0 <= number < len(boxes) or number in found.values():
+        if not 0 <= number < len(embedded.boxes) or number in found.values():
             continue
-        shapes = [boxes[number], embedded.rooms[number].bounds]
-        if any(are_close(room.bounds, bounds) for bounds in shapes):
+        shapes = embedded.boxes[number], embedded.rooms[number]
+        if any(are_close(room.floor.bounds, shape.bounds) for shape in shapes):
             found[k] = number
     return found
 
@@ -169,11 +145,9 @@ def relations_between(
     found = {}
     for i, j, code in diagram.relations:
         if i in now and j in now:
-            first, second = now[i], now[j]
             # rooms may have changed their order
-            if first > second:
-                first, second, code = second, first, INVERSE[code]
-            found[first, second] = code
+            first, second = sorted((now[i], now[j]))
+            found[first, second] = code if first == now[i] else INVERSE[code]
     return found
 
 
@@ -188,8 +162,7 @@ SPECK, _ROUNDING = 1e-4, 1e-6
 
 
 def wall_pieces(walls: shapely.Geometry) -> list[Any]:
-    """Split walls into rectangles parallel to the axes, the largest first, and the rest of slanted
-    walls."""
+    """Split walls into rectangles along the axes, the largest first, and the slanted rest."""
     # a grid through all corners; nearly equal coordinates are one
     xs, ys = (
         ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING]
@@ -231,8 +204,7 @@ def _largest_rectangle(
 
 
 _LEAST_GAIN = 0.02
-"""Share of the area of the boxes that rotating a plan must save; for square rooms that is half a
-degree."""
+"""Share of the area of the boxes that a rotation must save; half a degree for square rooms."""
 
 _LEAST_SIDE = 0.2  # metres of a wall whose direction may be that of the plan
 _DIGITS = 6  # decimals, in metres, of a plan that was rotated
@@ -276,8 +248,7 @@ def _direction(start: Sequence[float], end: Sequence[float]) -> float:
 
 
 def unrotate(floors: Sequence[shapely.Geometry], angle: float) -> Callable[[shapely.Geometry], Any]:
-    """Return a function that rotates shapes by ``-angle`` degrees, with the upper left corner of
-    the floors at (0, 0)."""
+    """Return a function that rotates shapes by ``-angle`` degrees; floors begin at (0, 0)."""
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
     turn = ((cos, -sin), (sin, cos))
     corner = (shapely.get_coordinates(floors) @ turn).min(axis=0)

@@ -1,5 +1,4 @@
-"""``Drawing``: rooms, doors and boundary in a file of another tool, read as a diagram with
-boxes."""
+"""``Drawing``: rooms, doors and boundary of another tool's file, read as a diagram with boxes."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from floor_plans.drawings.drawn_parts import (
     DrawnRoom,
     angle_of,
     are_close,
-    boxes_of_plan,
     is_same,
     read_embedded,
     relations_between,
@@ -76,33 +74,26 @@ class Drawing:
         floors = [room.floor for room in self.rooms]
         # rotate the plan back before anything is measured
         if not unmoved and (angle := angle_of(floors)):
-            straight = self._moved(unrotate(floors, angle))
             note = Note("plan turned back", f"by {abs(angle):.1f} degrees")
-            straight = replace(straight, notes=(note, *self.notes))
+            straight = self.moved(unrotate(floors, angle), notes=(note, *self.notes))
             return straight._plan(embedded, {}, gap)
         return self._plan(embedded, unmoved, gap)
 
-    def scaled(self, drawn: DrawnIn) -> Drawing:
-        """Return the drawing in metres, given its unit."""
-        moved = self._moved(lambda shape: scale_shape(shape, drawn.metres))
-        return replace(moved, drawn=drawn)
-
-    def _moved(self, move: Callable[[shapely.Geometry], shapely.Geometry]) -> Drawing:
-        """Apply ``move`` to the shapes of rooms, doors and boundary."""
+    def moved(
+        self, move: Callable[[shapely.Geometry], shapely.Geometry], **changed: Any
+    ) -> Drawing:
+        """Apply ``move`` to the shapes of rooms, doors and boundary, and change further fields."""
         boundary = self.boundary
         if boundary is not None:
             boundary = corners_of(move(shapely.Polygon(boundary)))
-        return replace(
-            self,
-            rooms=tuple(replace(room, floor=move(room.floor)) for room in self.rooms),
-            doors=tuple(replace(door, shape=move(door.shape)) for door in self.doors),
-            boundary=boundary,
-        )
+        rooms = tuple(replace(room, floor=move(room.floor)) for room in self.rooms)
+        doors = tuple(replace(door, shape=move(door.shape)) for door in self.doors)
+        return replace(self, rooms=rooms, doors=doors, boundary=boundary, **changed)
 
     def _plan(self, embedded: FloorPlan | None, unmoved: Mapping[int, int], gap: float) -> Plan:
         """Build the plan. ``unmoved``: numbers of unmoved rooms in the embedded plan, by room."""
         # measured boxes and relations
-        boxes = [room.bounds for room in self.rooms]
+        boxes = [room.floor.bounds for room in self.rooms]
         measured = relations_in_metres(boxes, gap)
         codes = {(i, j): int(measured[i, j]) for i, j in combinations(range(len(boxes)), 2)}
         metadata: Mapping[str, Any] = {}
@@ -113,7 +104,7 @@ class Drawing:
             num_moved = len(embedded.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(unmoved), 2)}
             for k, number in unmoved.items():
-                boxes[k] = boxes_of_plan(embedded)[number]
+                boxes[k] = embedded.boxes[number].bounds
             metadata = embedded.diagram.metadata
             check_metadata(metadata)
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
@@ -126,19 +117,15 @@ class Drawing:
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)
-        drawn: list[shapely.Geometry | None] = [room.floor for room in self.rooms]
-        shared = _shared_floors([room.floor for room in self.rooms])
+        floors = [room.floor for room in self.rooms]
+        shared = _shared_floors(floors)
+        drawn: list[shapely.Geometry | None] = [*floors]
         if embedded is not None:
             for k, number in unmoved.items():
                 drawn[k] = embedded.floors[number] if embedded.floors else None
-        read = replace(
-            bare,
-            doors=doors,
-            boundary=self._boundary(embedded),
-            floors=drawn_floors(
-                drawn, bare, {room for pair in shared for room in pair if room not in unmoved}
-            ),
-        )
+        stated_floors = drawn_floors(drawn, bare, {*chain(*shared)} - unmoved.keys())
+        boundary = self._boundary(embedded)
+        read = replace(bare, doors=doors, boundary=boundary, floors=stated_floors)
         # notes on pairs that overlap, groups far apart, and rooms that fill little of their box
         notes = [*self.notes]
         areas = read.areas if shared else ()
@@ -148,7 +135,7 @@ class Drawing:
             )
             what = f"{both} share {area:.1f} m2, which count for the smaller one"
             notes.append(Note("pair of rooms whose floors overlap", what))
-        for group in far_groups([room.floor for room in self.rooms])[1:]:
+        for group in far_groups(floors)[1:]:
             first = f"rooms[{group[0]}], {ROOM_TYPES[rooms[group[0]]]}"
             what = f"{len(group)} rooms, {first} the first: another dwelling or storey?"
             notes.append(Note(APART, what))
@@ -195,16 +182,14 @@ class Drawing:
 def named_rooms(
     rooms: Sequence[tuple[object, str, shapely.Geometry]], numbers: Iterable[int]
 ) -> tuple[DrawnRoom, ...]:
-    """Rooms by their name, place in errors, and floor; the largest of numbered bedrooms is the
-    MasterRoom."""
+    """Rooms by name, place in errors, and floor; the largest numbered bedroom is the MasterRoom."""
     names, places, floors = zip(*rooms, strict=True)
     types = number_bedrooms(names, lambda: [floor.area for floor in floors])
     return tuple(map(DrawnRoom, map(room_code, types, places), floors, numbers))
 
 
 def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
-    """Return the drawing of a JSON object in metres, by its key ``unit``. Raises ``DiagramError``
-    for an unknown unit."""
+    """Convert the drawing of a JSON object from its ``unit``; ``DiagramError`` if it is unknown."""
     unit, key = data.get("unit", "metres"), 'add "unit": "{}" to the file'
     if unit not in UNITS or unit == "pixels":
         known = ", ".join(UNITS[1:])
@@ -212,18 +197,16 @@ def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
     if unit == "metres":
         stated_by = 'its "unit"' if "unit" in data else ""
         return replace(drawing, drawn=DrawnIn(stated_by=stated_by, key=key))
-    return drawing.scaled(DrawnIn(str(unit), metres_per(unit), 'its "unit"', key))
+    drawn = DrawnIn(str(unit), metres_per(unit), 'its "unit"', key)
+    return drawing.moved(lambda shape: scale_shape(shape, drawn.metres), drawn=drawn)
 
 
 def check_installed() -> None:
     """Raise ``DiagramError`` naming the extra ``plans`` if it is missing."""
     for module in ("shapely", "ezdxf"):
         if find_spec(module) is None:
-            raise DiagramError(
-                "",
-                f"files of floor plans need {module}, which is not installed: "
-                f"{install_command('plans')}",
-            )
+            what = f"files of floor plans need {module}, which is not installed"
+            raise DiagramError("", f"{what}: {install_command('plans')}")
 
 
 def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
@@ -234,8 +217,7 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
 
 
 def far_groups(floors: Sequence[shapely.Geometry]) -> list[list[int]]:
-    """Numbers of the rooms in each group of several that is far from all others, the largest
-    first."""
+    """Numbers of the rooms in each group of several far from all others, the largest first."""
     # rooms closer than ``_FAR`` form one part
     around = shapely.union_all(shapely.buffer(floors, _FAR / 2))
     parts = [np.flatnonzero(part.intersects(floors)) for part in shapely.get_parts(around)]
@@ -295,8 +277,7 @@ def drawn_floor(plan: FloorPlan, room: int) -> shapely.Geometry:
 def largest_boundary(
     shapes: Sequence[shapely.Geometry],
 ) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
-    """Return the corners of the largest polygon, None without any, and a name for each other
-    polygon."""
+    """Return the corners of the largest polygon, if any, and a name for each other polygon."""
     if not shapes:
         return None, ()
     largest = max(shapes, key=lambda shape: shape.area)

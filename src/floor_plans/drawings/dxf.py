@@ -68,8 +68,7 @@ _DIMENSIONS = {
 _SWUNG, _THICK = "DOOR", 0.05  # block of a door that is 1 m wide, and the thickness of its leaf
 
 _MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
-"""Margin of the initial view as a share of the plan's height, and the least width of a window in
-heights."""
+"""Margin of the initial view in heights of the plan, and the least width of a window in heights."""
 
 _CHUNK = 250  # characters of a string that every reader of DXF accepts
 
@@ -125,7 +124,8 @@ class _Sheet:
         from ezdxf import units
 
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
-        self.names, self.areas = names_of_rooms(plan, style.language), clear_areas(plan)
+        self.names = [name.whole for name in names_of_rooms(plan, style.language)]
+        self.areas = clear_areas(plan)
         # a document in metres, with its layers
         self.document = ezdxf.new("R2010")
         self.document.units = units.M  # $INSUNITS = 6
@@ -199,8 +199,7 @@ class _Sheet:
         label.set_xdata(APP, [(1000, LABEL), (1071, number), (1000, kind)])
 
     def doors(self) -> None:
-        """Add the opening of each door as a line in the middle of the wall, then leaves, arcs and
-        panes."""
+        """Add the opening of each door as a line in mid-wall, then leaves, arcs and panes."""
         on_layer = {"layer": self.layer("DOORS")}
         for door in self.plan.doors:
             start, end = flip_point(door.start), flip_point(door.end)

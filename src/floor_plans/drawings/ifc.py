@@ -56,9 +56,8 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
 def check_ifc() -> None:
     """Raise ``DiagramError`` naming the extra ``ifc`` if it is missing."""
     if find_spec("ifcopenshell") is None:
-        raise DiagramError(
-            "", f"IFC files need ifcopenshell, which is not installed: {install_command('ifc')}"
-        )
+        what = "IFC files need ifcopenshell, which is not installed"
+        raise DiagramError("", f"{what}: {install_command('ifc')}")
 
 
 class _Building:
@@ -68,7 +67,6 @@ class _Building:
         text = json.dumps(plan.to_json(), sort_keys=True)
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
         self.model = model = IfcModel(text, plan.north)
-        self.elements: list[Any] = []
         self.slabs: list[tuple[Any, shapely.Geometry, float]] = []
         self.storey = self._storey(str(plan.diagram.metadata.get("name") or "Floor plan"))
         # spaces, slabs and walls
@@ -86,36 +84,24 @@ class _Building:
             self._door(f"sliding {k + 1}", door, None)
         for k, window in enumerate(self.shapes.windows):
             ends, space = (flip_point(window.start), flip_point(window.end)), window_space(window)
-            made = self._fill(
-                "IfcWindow", f"window {k + 1}", ends, flip_y(space), (SILL, HEIGHT), is_outer=True
-            )
+            name, heights = f"window {k + 1}", (SILL, HEIGHT)
+            made = self._fill("IfcWindow", name, ends, flip_y(space), heights, is_outer=True)
             made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
             model.properties(made, "Pset_WindowCommon", {"IsExternal": True})
         # railings of balconies
         for k, part in enumerate(shapely.get_parts(flip_y(self.shapes.railings))):
-            made = self._element(
-                "IfcRailing",
-                f"railing {k + 1}",
-                Frame(),
-                [part],
-                RAILING_HEIGHT,
-                PredefinedType="BALUSTRADE",
-            )
-            self.elements.append(made)
+            made = self._element("IfcRailing", f"railing {k + 1}", Frame(), [part], RAILING_HEIGHT)
+            made.PredefinedType = "BALUSTRADE"
             self.bounds.append(_Bound(made, part, 0.0, RAILING_HEIGHT, True))
         # rooms open to each other
         for k, door in enumerate(door for door in plan.doors if door.is_open):
             name, place = f"opening {k + 1}", model.place(Frame(), self.storey.ObjectPlacement)
             made = model.add("IfcVirtualElement", name, Name=name, ObjectPlacement=place)
-            self.elements.append(made)
             line = flip_y(shapely.LineString([door.start, door.end]))
             self.bounds.append(_Bound(made, line, 0.0, style.storey, False))
-        model.add(
-            "IfcRelContainedInSpatialStructure",
-            "elements",
-            RelatedElements=self.elements,
-            RelatingStructure=self.storey,
-        )
+        contained = model.add("IfcRelContainedInSpatialStructure", "elements")
+        elements = [slab for slab, *_ in self.slabs] + [bound.element for bound in self.bounds]
+        contained.RelatedElements, contained.RelatingStructure = elements, self.storey
         for space in filter(None, spaces):
             self._boundaries(*space)
 
@@ -126,12 +112,10 @@ class _Building:
         whole = shapely.union_all([house, *shapes.floors, shapes.railings])
         for kind, area, z in (("FLOOR", whole, -_SLAB), ("ROOF", house, self.style.storey)):
             parts = list(shapely.get_parts(flip_y(area)))
-            made = self._element(
-                "IfcSlab", kind.lower(), Frame(z=z), parts, _SLAB, PredefinedType=kind
-            )
+            made = self._element("IfcSlab", kind.lower(), Frame(z=z), parts, _SLAB)
+            made.PredefinedType = kind
             self.model.layers(made, "Slab", _SLAB)
             self.slabs.append((made, flip_y(area), max(z, 0.0)))
-            self.elements.append(made)
 
     def _wall_pieces(self) -> _Polygons:
         """Straight pieces of wall, such that every opening lies in one of them."""
@@ -157,12 +141,12 @@ class _Building:
         is_level = x1 - x0 >= y1 - y0
         frame = Frame(complex(x0, y0)) if is_level else Frame(complex(x1, y0), 1j)
         height = self.style.storey
-        wall = self._element("IfcWall", name, frame, [piece], height, PredefinedType="SOLIDWALL")
+        wall = self._element("IfcWall", name, frame, [piece], height)
+        wall.PredefinedType = "SOLIDWALL"
         is_outer = bool(piece.distance(flip_y(self.shapes.shell).boundary) < SPECK)
         self.model.properties(wall, "Pset_WallCommon", {"IsExternal": is_outer})
         kind = "Outer wall" if is_outer else "Inner wall"
         self.model.layers(wall, kind, min(x1 - x0, y1 - y0))
-        self.elements.append(wall)
         self.bounds.append(_Bound(wall, piece, 0.0, height, is_outer))
 
     def _boundaries(self, space: Any, parts: _Polygons) -> None:
@@ -185,18 +169,12 @@ class _Building:
         self, space: Any, element: Any, name: str, face: Any, *, is_outer: bool | None
     ) -> None:
         kinds = {True: "EXTERNAL", False: "INTERNAL", None: "NOTDEFINED"}
-        self.model.add(
-            "IfcRelSpaceBoundary1stLevel",
-            f"{space.GlobalId} {element.GlobalId} {name}",
-            Name="1stLevel",
-            RelatingSpace=space,
-            RelatedBuildingElement=element,
-            ConnectionGeometry=face,
-            PhysicalOrVirtualBoundary=(
-                "VIRTUAL" if element.is_a("IfcVirtualElement") else "PHYSICAL"
-            ),
-            InternalOrExternalBoundary=kinds[is_outer],
-        )
+        name = f"{space.GlobalId} {element.GlobalId} {name}"
+        made = self.model.add("IfcRelSpaceBoundary1stLevel", name, Name="1stLevel")
+        made.RelatingSpace, made.RelatedBuildingElement = space, element
+        made.ConnectionGeometry, made.InternalOrExternalBoundary = face, kinds[is_outer]
+        is_virtual = element.is_a("IfcVirtualElement")
+        made.PhysicalOrVirtualBoundary = "VIRTUAL" if is_virtual else "PHYSICAL"
 
     def _storey(self, name: str) -> Any:
         """Add project, site, building and storey, each part of the one before."""
@@ -208,9 +186,8 @@ class _Building:
         above, placement = project, None
         for kind, own in (("IfcSite", "Site"), ("IfcBuilding", name), ("IfcBuildingStorey", "0")):
             placement = model.place(Frame(), placement)
-            part = model.add(
-                kind, "0", Name=own, ObjectPlacement=placement, CompositionType="ELEMENT"
-            )
+            part = model.add(kind, "0", Name=own, ObjectPlacement=placement)
+            part.CompositionType = "ELEMENT"
             self._aggregate(above, [part])
             if kind == "IfcSite":
                 land, _ = site_of_plan(self.plan) or (self.plan.outline, None)
@@ -221,22 +198,22 @@ class _Building:
 
     def _aggregate(self, whole: Any, parts: list[Any]) -> None:
         """Make entities parts of a whole."""
-        self.model.add(
-            "IfcRelAggregates", whole.GlobalId, RelatingObject=whole, RelatedObjects=parts
-        )
+        made = self.model.add("IfcRelAggregates", whole.GlobalId)
+        made.RelatingObject, made.RelatedObjects = whole, parts
 
     def _element(
-        self, kind: str, name: str, frame: Frame, bodies: _Polygons, height: float, **more: Any
+        self,
+        kind: str,
+        name: str,
+        frame: Frame,
+        bodies: _Polygons,
+        height: float,
+        within: Any = None,
     ) -> Any:
-        """Add an element with a body. ``within``: its parent placement, by default the storey's."""
-        within = more.pop("within", self.storey.ObjectPlacement)
-        return self.model.add(
-            kind,
-            name,
-            **({"Name": name} | more),
-            ObjectPlacement=self.model.place(frame, within),
-            Representation=self.model.body(frame, bodies, height),
-        )
+        """Add an element with a body. ``within``: its surroundings, by default the storey."""
+        place = self.model.place(frame, (within or self.storey).ObjectPlacement)
+        body = self.model.body(frame, bodies, height)
+        return self.model.add(kind, name, Name=name, ObjectPlacement=place, Representation=body)
 
     def _space(self, room: int) -> tuple[Any, _Polygons] | None:
         """Add the space of a room, and return it with its floor; None if walls leave none."""
@@ -248,17 +225,10 @@ class _Building:
             return None
         height, area = self.style.storey, sum(part.area for part in parts)
         kind = kinds_of(self.plan)[room]
-        space = self._element(
-            "IfcSpace",
-            f"{room + 1}",
-            Frame(),
-            parts,
-            height,
-            LongName=names_of_rooms(self.plan, self.style.language)[room],
-            CompositionType="ELEMENT",
-            ObjectType=kind,
-            PredefinedType="EXTERNAL" if kind == "Balcony" else "INTERNAL",
-        )
+        space = self._element("IfcSpace", f"{room + 1}", Frame(), parts, height)
+        space.LongName = names_of_rooms(self.plan, self.style.language)[room].whole
+        space.CompositionType, space.ObjectType = "ELEMENT", kind
+        space.PredefinedType = "EXTERNAL" if kind == "Balcony" else "INTERNAL"
         # gross quantities include half the walls
         quantities = {
             "Height": ("Length", height),
@@ -272,8 +242,7 @@ class _Building:
         return space, parts
 
     def _door(self, number: str, door: Door, swing: Swing | None) -> None:
-        """Add a door. In the frame of its opening it opens towards y, hinged to the left or
-        right."""
+        """Add a door, which opens towards y in the frame of its opening."""
         start, end = flip_point(door.start), flip_point(door.end)
         kind, name = "SLIDING_TO_LEFT", f"door {number}"
         # orient the frame so that the leaf opens towards y
@@ -310,35 +279,20 @@ class _Building:
         cuts = sorted((c for c in cuts if c[0].area >= SPECK), key=lambda c: -c[0].area)
         openings = []
         for _, wall in cuts:
-            own, place = f"{name}, wall {wall.Name}", wall.ObjectPlacement
-            made = self._element(
-                "IfcOpeningElement",
-                own,
-                frame,
-                [space],
-                height,
-                within=place,
-                PredefinedType="OPENING",
-            )
+            own = f"{name}, wall {wall.Name}"
+            made = self._element("IfcOpeningElement", own, frame, [space], height, wall)
+            made.PredefinedType = "OPENING"
             voids = self.model.add("IfcRelVoidsElement", own)
             voids.RelatingBuildingElement, voids.RelatedOpeningElement = wall, made
             openings.append(made)
         # the element stands in its opening, or else on the storey
         thickness = _LEAF if kind == "IfcDoor" else _GLASS
-        made = self._element(
-            kind,
-            name,
-            frame,
-            [line.buffer(thickness / 2, cap_style="flat")],
-            height,
-            within=(*openings, self.storey)[0].ObjectPlacement,
-            OverallHeight=height,
-            OverallWidth=round(line.length, 6),
-        )
+        body = line.buffer(thickness / 2, cap_style="flat")
+        made = self._element(kind, name, frame, [body], height, next(iter(openings), None))
+        made.OverallHeight, made.OverallWidth = height, round(line.length, 6)
         if openings:
             fills = self.model.add("IfcRelFillsElement", name)
             fills.RelatingOpeningElement, fills.RelatedBuildingElement = openings[0], made
-        self.elements.append(made)
         cut = cuts[0][0] if cuts else space
         self.bounds.append(_Bound(made, cut, foot, height, is_outer))
         return made

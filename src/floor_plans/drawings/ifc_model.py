@@ -24,8 +24,7 @@ _PRECISION = 1e-6  # precision of coordinates, metres
 
 @dataclass(frozen=True)
 class Frame:
-    """Place on the storey, y upwards: origin in metres and direction of its x-axis as x + iy, and
-    height."""
+    """Place on the storey, y upwards: origin in metres and x-axis as x + iy, and height."""
 
     origin: complex = 0j
     axis: complex = 1 + 0j
@@ -106,8 +105,7 @@ class IfcModel:
         return placement
 
     def body(self, frame: Frame, polygons: Iterable[shapely.Polygon], height: float) -> Any:
-        """Add solids over polygons of the storey, ``height`` high, for an entity placed in
-        ``frame``."""
+        """Add solids over polygons of the storey, ``height`` high, for an entity in ``frame``."""
         solids = []
         for polygon in polygons:
             outer, *holes = self._rings(frame, polygon)
@@ -163,14 +161,11 @@ class IfcModel:
         key = f"{name}, {thickness:.3f} m"
         if key not in self._layered:
             layer = self.new("IfcMaterialLayer", self.new("IfcMaterial", name), thickness)
-            self._layered[key] = self.add(
-                "IfcRelAssociatesMaterial",
-                key,
-                RelatedObjects=[],
-                RelatingMaterial=self.new("IfcMaterialLayerSet", [layer], key),
-            )
+            layers = self.new("IfcMaterialLayerSet", [layer], key)
+            related = self.add("IfcRelAssociatesMaterial", key, RelatingMaterial=layers)
+            self._layered[key] = related
         related = self._layered[key]
-        related.RelatedObjects = [*related.RelatedObjects, of]
+        related.RelatedObjects = [*(related.RelatedObjects or ()), of]
 
     def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
         """Add a set of properties of an entity, such as ``Pset_WallCommon``."""
@@ -178,8 +173,7 @@ class IfcModel:
             self.new("IfcPropertySingleValue", Name=key, NominalValue=self.new("IfcBoolean", value))
             for key, value in values.items()
         ]
-        own = f"{name} {of.GlobalId}"
-        self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
+        self._define(of, name, "IfcPropertySet", HasProperties=made)
 
     def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
         """Add a set of quantities of an entity. ``values``: kind ("Area") and value by name."""
@@ -187,14 +181,11 @@ class IfcModel:
             self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
             for key, (kind, value) in values.items()
         ]
-        own = f"{name} {of.GlobalId}"
-        self._define(of, own, self.add("IfcElementQuantity", own, Name=name, Quantities=made))
+        self._define(of, name, "IfcElementQuantity", Quantities=made)
 
-    def _define(self, of: Any, name: str, definition: Any) -> None:
-        """Attach a definition to an entity."""
-        self.add(
-            "IfcRelDefinesByProperties",
-            name,
-            RelatedObjects=[of],
-            RelatingPropertyDefinition=definition,
-        )
+    def _define(self, of: Any, name: str, kind: str, **values: Any) -> None:
+        """Add a definition of this kind, and attach it to an entity."""
+        own = f"{name} {of.GlobalId}"
+        made = self.add(kind, own, Name=name, **values)
+        related = self.add("IfcRelDefinesByProperties", own)
+        related.RelatedObjects, related.RelatingPropertyDefinition = [of], made

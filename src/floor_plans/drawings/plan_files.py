@@ -13,7 +13,7 @@ import numpy as np
 
 from discrete_diffusion.runtime import suffix_of
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files import graph_formats
+from floor_plans.diagrams.files import foreign_files, graph_formats
 from floor_plans.diagrams.files.code_tables import (
     CODE_TABLES,
     CODES_FIELD,
@@ -35,30 +35,20 @@ from floor_plans.diagrams.files.fields import (
     required_list,
     room_code,
 )
-from floor_plans.diagrams.files.foreign_files import (
-    WHAT_IS_READ,
-    check_keys,
-    check_metadata,
-    check_spelling,
-    foreign_format,
-    foreign_object,
-    holds_lines,
-    holds_object,
-    load_plan_json,
-    numbered_lines,
-    one_document,
-    open_plans,
-    read_document,
-)
 from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.data_sets import data_set_records
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines, read_rlvr
-from floor_plans.drawings.polygon_files import Part, check_listed, read_geojson, storeys_of_drawing
+from floor_plans.drawings.polygon_files import (
+    Part,
+    check_listed,
+    data_set_records,
+    read_geojson,
+    storeys_of_drawing,
+)
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Fields of plans of any format, to find misspelt keys."""
@@ -101,16 +91,16 @@ def parse_plan(
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
     # reject foreign objects and misspelt keys
-    check_keys(data)
-    if foreign := foreign_object(data):
+    foreign_files.check_keys(data)
+    if foreign := foreign_files.foreign_object(data):
         raise DiagramError(*foreign)
-    check_spelling(data, _FIELDS)
+    foreign_files.check_spelling(data, _FIELDS)
     field = _identifying_field(data)
     # drawings in metres
     if field in _DRAWING_READERS:
         drawing = _DRAWING_READERS[field](data)
         plan = drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
-        check_metadata(plan.diagram.metadata)
+        foreign_files.check_metadata(plan.diagram.metadata)
         return plan
     # other formats, with the table of their room codes
     own, parse = _FORMATS[field]
@@ -120,7 +110,7 @@ def parse_plan(
     plan = parse(data, own or codes or OUR_TABLE, max_nodes, threshold)
     check_listed(data, plan.diagram.num_rooms)
     if not plan.duplicate:
-        check_metadata(plan.diagram.metadata)
+        foreign_files.check_metadata(plan.diagram.metadata)
     return plan
 
 
@@ -157,7 +147,8 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
 
     # room types; areas show which bedroom is the master room
     types = room_types(given, CODE_TABLES[codes], places, areas)
-    metadata = _unused_fields(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    used = ("room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    metadata = {key: value for key, value in data.items() if key not in used}
     # a front door alone is a door as well
     if "front_door" in metadata and "doors" not in metadata:
         box = checked_box(metadata.pop("front_door"), "front_door")
@@ -185,7 +176,8 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
     if len(boxes) != len(given):
         what = "rooms and doors" if table.doors else "rooms"
         raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
-    metadata = _unused_fields(data, key, "boxes", CODES_FIELD, *walls)
+    used = (key, "boxes", CODES_FIELD, *walls)
+    metadata = {key: value for key, value in data.items() if key not in used}
     if table.doors and "doors" in metadata:
         raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
     places = [f"{key}[{k}]" for k in range(len(given))]
@@ -241,11 +233,6 @@ def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, 
     if len(found) == 1:
         found.append("outside")
     return {"rooms": found} if len(found) == 2 else {}
-
-
-def _unused_fields(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
-    """Fields that are not used, for the metadata."""
-    return {key: value for key, value in data.items() if key not in used}
 
 
 _Parser = Callable[[Mapping[str, Any], str, int, float], Plan]
@@ -328,29 +315,28 @@ def _file_records(
                 continue
             codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
             yield Record(path, f"record {number}", codes, partial(lambda plan, _: plan, plan))
-    elif foreign := foreign_format(path):
+    elif foreign := foreign_files.foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
         yield _graphml_record(path, max_nodes, names)
     elif suffix == ".dxf":
 
         def parse_drawing(codes: str | None) -> Plan:
-            with open_plans(path) as file:
+            with foreign_files.open_plans(path) as file:
                 drawing = read_dxf(file.read(), unit=unit, names=names)
             return drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
 
         yield Record(path, "", RoomCodes(), parse_drawing)
-    elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
+    elif foreign_files.holds_document(path, suffix):
         yield from _document_records(path, parse)
     else:
-        lines = [
-            record for each in numbered_lines(path) for record in _line_records(path, *each, parse)
-        ]
+        numbered = foreign_files.numbered_lines(path)
+        lines = [record for each in numbered for record in _line_records(path, *each, parse)]
         if not lines:
             raise DiagramError("", "the file is empty; expected one JSON object per line")
-        if len(lines) > 1 and not holds_object(path):
+        if len(lines) > 1 and not foreign_files.holds_object(path):
             what = f"none of its {len(lines):,} lines is a JSON object"
-            raise DiagramError("", f"{what}; {WHAT_IS_READ}")
+            raise DiagramError("", f"{what}; {foreign_files.WHAT_IS_READ}")
         yield from lines
 
 
@@ -364,10 +350,11 @@ def record_of_line(
     """Record of a JSON object: the codes of its rooms, and a parser that takes a table of codes."""
 
     def parse_line(codes: str | None) -> Parsed:
-        return parse(load_plan_json(line), codes)  # the line is kept, as its object is much larger
+        # the line is kept, as its object is much larger
+        return parse(foreign_files.load_plan_json(line), codes)
 
     try:
-        codes = room_codes_of(load_plan_json(line))
+        codes = room_codes_of(foreign_files.load_plan_json(line))
     except DiagramError as error:
         return wrong_record(path, where, error)
     return Record(path, where, codes, parse_line)
@@ -379,7 +366,7 @@ def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterat
     # only drawings hold several plans
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
-            data = load_plan_json(line)
+            data = foreign_files.load_plan_json(line)
             is_one = len(storeys_of_drawing(data)) == 1
         except DiagramError as error:
             yield wrong_record(path, where, error)
@@ -408,7 +395,7 @@ def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterato
 
 def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
     """Records of an object, of a list of objects, or of an object that holds them by id."""
-    data = read_document(path)
+    data = foreign_files.read_document(path)
     if (by_id := graph_formats.plans_by_id(data)) is not None:
         for name, item in by_id.items():
             item = {"name": name, **item}
@@ -426,7 +413,7 @@ def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
 def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]:
     """Record of a GraphML file."""
     try:
-        with open_plans(path) as file:
+        with foreign_files.open_plans(path) as file:
             graph = graph_formats.graph_of(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error

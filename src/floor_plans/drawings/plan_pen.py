@@ -25,12 +25,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     POINTS_PER_INCH,
     text_width,
 )
-from floor_plans.drawings.drawn_parts import (
-    RoomName,
-    labels_of_rooms,
-    names_of_rooms,
-    translated_word,
-)
+from floor_plans.drawings.drawn_parts import RoomName, names_of_rooms, translated_word
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.floor_plan import Point as Corner
 from floor_plans.plans.site import site_of_plan
@@ -52,8 +47,8 @@ _MARGINS = (1.6, 0.8, 0.3)
 
 @dataclass(frozen=True)
 class Label:
-    """Label of a room: lines, the last smaller if there are several; size of letters; centre in
-    metres; angle 0, or 90 to read upwards."""
+    """Label of a room. ``points``: size of the letters, of several lines the last is smaller.
+    ``x``, ``y``: centre in metres. ``angle``: 0, or 90 to read upwards."""
 
     lines: tuple[str, ...]
     points: float
@@ -114,8 +109,7 @@ class _Grid:
     def place(
         self, width: float, height: float, margins: Sequence[float]
     ) -> tuple[float, float] | None:
-        """Centre of a rectangle in the floor, with the first margin that fits, closest to the
-        middle; None if none fits."""
+        """Centre of a rectangle in the floor, with the first margin that fits, near the middle."""
         for margin in margins:
             wide, high = (math.ceil((side + 2 * margin) / _CELL) + 1 for side in (width, height))
             if wide > len(self.x) or high > len(self.y):
@@ -163,7 +157,7 @@ class PlanPen:
 
     @property
     def bottom(self) -> float:
-        return self.top + (self.side if self.height is None else self.height)
+        return self.top + (self.height or self.side)
 
     @cached_property
     def shapes(self) -> PlanShapes:
@@ -239,12 +233,12 @@ class PlanPen:
         """Plot the labels of rooms. The caption states areas that have no space on the floor."""
         names, areas = names_of_rooms(self.plan, self.language), clear_areas(self.plan)
         captions, number = [], 1
-        for room, whole in enumerate(names):
-            label = self._label_of(room, areas[room], number)
+        for room, own in enumerate(names):
+            label = self._label_of(room, own, areas[room], number)
             if not label.lines[-1].endswith(_SQUARE_METRES):
                 is_number = label.lines[0] == str(number)
                 number += is_number
-                name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]
+                name = f"{label.lines[0]} {own.whole}" if is_number else label.lines[0]
                 captions.append(f"{name} {areas[room]:.1f} m²")
             self._plot_label(label)
         # the caption below the plan, as large as fits the card
@@ -255,15 +249,12 @@ class PlanPen:
         x, y = self.left + 0.03 * self.side, self.bottom - 0.07
         self.axes.text(x, y, text, fontsize=points, **CAPTION)
 
-    def _label_of(self, room: int, area: float, number: int) -> Label:
-        """Label that fits the free floor of a room: name and ``area``, else the name, else
-        ``number``."""
+    def _label_of(self, room: int, name: RoomName, area: float, number: int) -> Label:
+        """Label that fits the free floor of a room: name and area, else name, else ``number``."""
         plan, per_metre = self.plan, self.per_metre * POINTS_PER_INCH
-        name = labels_of_rooms(plan, self.language)[room]
         largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
-        floor = max(
-            get_parts(self.shapes.free_floor(room)), key=lambda part: part.area, default=None
-        )
+        parts = get_parts(self.shapes.free_floor(room))
+        floor = max(parts, key=lambda part: part.area, default=None)
         if floor is not None and floor.area > 0:
             grid = _Grid(floor)
             for lines, points, angle in _label_forms(name, area, largest, str(number)):
@@ -288,16 +279,8 @@ class PlanPen:
             at += LINE_HEIGHT * size
             dx, dy = (middle, 0.0) if label.angle else (0.0, middle)
             style = LABEL | ({"color": MUTED_TEXT} if number and number == len(sizes) - 1 else {})
-            self.axes.text(
-                x + dx,
-                y + dy,
-                line,
-                fontsize=size,
-                rotation=label.angle,
-                rotation_mode="anchor",
-                zorder=7,
-                **style,
-            )
+            style |= {"fontsize": size, "rotation": label.angle, "rotation_mode": "anchor"}
+            self.axes.text(x + dx, y + dy, line, zorder=7, **style)
 
     def _plot_site(self, land: Polygon, buildable: Geometry) -> None:
         """Plot the site in the upper left corner of the card: its border, the setbacks as dashed
@@ -343,9 +326,8 @@ class PlanPen:
                 lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
             if axis == 1:
                 lines = [[(y, x) for x, y in ends] for ends in lines]
-            self.axes.add_collection(
-                LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
-            )
+            drawn = LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3)
+            self.axes.add_collection(drawn, autolim=False)
             # the metres between stops, as large as fits
             style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
             for (first, low), (last, high) in pairwise(zip(marks, line.stops, strict=True)):

@@ -265,8 +265,8 @@ def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: s
     _plot_text(axes, ends[1][0] + 2, ends[1][1] + 1, f"{metres} m", 8)
     # rooms in columns, with smaller lines if there are many
     areas = clear_areas(plan)
-    rows = list(zip(names_of_rooms(plan, language), areas, strict=True))
-    rows.append((translated_word("Total", language), sum(areas)))
+    names = [name.whole for name in names_of_rooms(plan, language)]
+    rows = [*zip(names, areas, strict=True), (translated_word("Total", language), sum(areas))]
     columns = max(1, int((paper.width - 2 * _EDGE - _COLUMN - 8) // _COLUMN))
     lines = max(_LINES, -(-len(rows) // columns))
     step = _LINE * _LINES / lines

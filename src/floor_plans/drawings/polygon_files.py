@@ -1,32 +1,40 @@
-"""GeoJSON: plans as polygons in metres, y upwards, and drawings of several storeys.
+"""Plans as polygons in metres: GeoJSON, drawings of several storeys, and published data sets.
 
-RFC 7946 allows degrees only. Here coordinates are metres, as the members "unit" and "frame" state.
+RFC 7946 allows degrees only. Here coordinates of GeoJSON are metres, y upwards, as the members
+"unit" and "frame" state. The data sets are the table of Modified Swiss Dwellings and ResPlan's
+pickle, drawings with clear floors, y upwards. Nothing that a pickle names is run.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+import pickle
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from floor_plans.diagrams.files.fields import DiagramError, plain, required_list, room_code
-from floor_plans.diagrams.files.records import Note, Plan
-from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, embedded_json
-from floor_plans.drawings.drawn_plan import (
-    Drawing,
-    check_installed,
-    drawn_floor,
-    flip_y,
-    largest_boundary,
-    named_rooms,
-    scale_to_metres,
+from floor_plans.diagrams.files.code_tables import RoomCodes
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    finite_number,
+    plain,
+    required_list,
+    room_code,
 )
+from floor_plans.diagrams.files.foreign_files import BYTE_ORDER_MARK, open_plans
+from floor_plans.diagrams.files.records import Note, Plan, Record
+from floor_plans.drawings import drawn_plan
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, embedded_json
+from floor_plans.drawings.drawn_plan import Drawing, flip_y, named_rooms
 from floor_plans.plans.floor_plan import FloorPlan, rooms_from_json, rooms_to_json
 from floor_plans.plans.libraries import shapely
 from floor_plans.rules.finding import ADDED, added_rooms
@@ -161,7 +169,7 @@ def geojson_of(plan: FloorPlan) -> str:
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
         about = {"kind": "room", "room_type": name, "area": round(area, 2)}
         about |= {ADDED: True} if k in added else {}
-        features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
+        features.append({"id": k, **_feature(drawn_plan.drawn_floor(plan, k), about)})
     for door in plan.doors:
         about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
         features.append(_feature(shapely.LineString([door.start, door.end]), about))
@@ -188,7 +196,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     """Read what ``geojson_of`` writes, or a similar drawing: polygons with a ``room_type`` are
     rooms, lines of ``kind`` "door" are doors, and anything else is left out. "unit" states another
     unit than metres."""
-    check_installed()
+    drawn_plan.check_installed()
     rooms: list[tuple[object, str, shapely.Geometry]] = []
     ids: list[object] = []
     doors: list[DrawnDoor] = []
@@ -222,7 +230,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
             num_others += 1
     if not rooms:
         raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
-    boundary, left_out = largest_boundary(boundaries)
+    boundary, left_out = drawn_plan.largest_boundary(boundaries)
     left_out += ("features that are neither room nor door",) * num_others
     # doors refer to rooms by their ids, or by their places if not all have different ones
     numbers = [each for each in ids if type(each) is int]
@@ -230,7 +238,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
         numbers = [*range(len(ids))]
     drawn = named_rooms(rooms, numbers)
     found = Drawing(drawn, tuple(doors), boundary, data.get(EMBEDDED), left_out)
-    return scale_to_metres(found, data)
+    return drawn_plan.scale_to_metres(found, data)
 
 
 def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> shapely.Geometry:
@@ -257,10 +265,158 @@ def checked_shape(
     return flip_y(found)
 
 
-def shape_of_text(text: str | None, where: str, *types: str) -> shapely.Geometry:
-    """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is of these ``types``."""
-    found = None
-    # numbers beyond float64 are refused as infinite
-    with suppress(shapely.GEOSException), np.errstate(all="ignore"):
-        found = shapely.from_wkt(text)
-    return checked_shape(found, text, where, types)
+_LONGEST = 2**31 - 1  # characters of a polygon as text, the most that every platform takes
+
+_MSD_COLUMNS = {"apartment_id", "floor_id", "entity_type", "roomtype", "geom"}
+_RESPLAN_ROOMS = ("living", "bedroom", "kitchen", "bathroom", "balcony", "storage")
+_OUTDOORS = ("stair", "garden", "parking", "pool")
+_BEDROOM = "Bedroom 1"  # a numbered one: the largest of a plan is its MasterRoom
+_HEAD = 1 << 16  # bytes of a pickle in which its first geometry is named
+_POLYGONS = ("Polygon", "MultiPolygon")
+_DAMAGED = (
+    *(ArithmeticError, AttributeError, EOFError, ImportError, LookupError, MemoryError),
+    *(RecursionError, TypeError, ValueError, pickle.UnpicklingError),
+)
+"""Exceptions that a damaged pickle raises."""
+
+Shapes = Iterable[tuple[str, str, "shapely.Geometry"]]
+"""Name, place in errors, and shape with y downwards."""
+
+
+def data_set_records(path: Path, max_nodes: int, gap: float) -> list[Record[Plan]] | None:
+    """Records of a published data set; None for any other file. ``gap``: metres up to which rooms
+    are related. Raises ``DiagramError`` for a damaged file."""
+    if path.is_dir():
+        return None
+    # a data set is known by its columns, or by shapes of rooms in a pickle
+    with open_plans(path) as file:
+        head = file.read(_HEAD).removeprefix(BYTE_ORDER_MARK)
+    columns = head.partition(b"\n")[0].decode("latin-1").strip().replace('"', "").split(",")
+    is_pickle = head.startswith(b"\x80") and b"from_wkb" in head and b"bedroom" in head
+    if not is_pickle and not {*columns} >= _MSD_COLUMNS:
+        return None
+    drawn_plan.check_installed()
+
+    def parse(name: str, shapes: Callable[[], Shapes], codes: str | None) -> Plan:
+        plan = _drawing(shapes()).plan(max_nodes=max_nodes, gap=gap)
+        metadata = {"name": name, **plan.diagram.metadata}
+        return plan._replace(diagram=replace(plan.diagram, metadata=metadata))
+
+    plans = _resplan_plans(path) if is_pickle else _msd_apartments(path)
+    return [Record(path, name, RoomCodes(), partial(parse, name, of)) for name, of in plans]
+
+
+def _drawing(shapes: Shapes) -> Drawing:
+    """Build the drawing of rooms and doors."""
+    rooms, doors, left_out = [], [], []
+    for name, place, shape in shapes:
+        if plain(name).endswith("door"):
+            doors.append(DrawnDoor(shape, is_front=plain(name) != "door"))
+        elif plain(name) in ("structure", "window", "stairs", *_OUTDOORS):
+            left_out.append(f"{name.lower().rstrip('s')}s")
+        else:
+            rooms.append((_BEDROOM if plain(name) == "bedroom" else name, place, shape))
+    if not rooms:
+        raise DiagramError("", "a diagram needs at least one room")
+    drawn = named_rooms(rooms, range(len(rooms)))
+    return Drawing(drawn, tuple(doors), left_out=tuple(left_out), draws_boundary=False)
+
+
+def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
+    """Yield the name and shapes of each apartment on a floor. Spaces of no apartment, and walls,
+    are left out."""
+    apartments: dict[str, list[tuple[str, str, str]]] = {}
+    with open_plans(path) as file:
+        before = csv.field_size_limit(_LONGEST)
+        try:
+            rows = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
+            for row in rows:
+                if row["apartment_id"] and row["entity_type"] in ("area", "opening"):
+                    name = f"apartment {row['apartment_id']} of floor {row['floor_id']}"
+                    part = (row["roomtype"] or "", f"line {rows.line_num}", row["geom"] or "")
+                    apartments.setdefault(name, []).append(part)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
+        finally:
+            csv.field_size_limit(before)
+
+    for name, parts in apartments.items():
+        yield name, partial(_shapes_of_msd, parts)
+
+
+def _shapes_of_msd(parts: Iterable[tuple[str, str, str]]) -> Shapes:
+    """Shapes of an apartment, from name, place and text of each."""
+    for kind, place, text in parts:
+        found = None
+        # numbers beyond float64 are refused as infinite
+        with suppress(shapely.GEOSException), np.errstate(all="ignore"):
+            found = shapely.from_wkt(text)
+        yield kind, place, checked_shape(found, text, place, _POLYGONS)
+
+
+def _resplan_plans(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
+    """Yield the name and shapes of each plan of ResPlan's list."""
+    with open_plans(path) as file:
+        try:
+            plans = _Unpickler(file).load()
+        except _DAMAGED as error:
+            raise DiagramError("", f"a damaged pickle: {error}") from error
+    if not isinstance(plans, list):
+        raise DiagramError("", "not ResPlan: expected a list of plans")
+    for number, plan in enumerate(plans, start=1):
+        plan = plan if isinstance(plan, Mapping) else {}
+        yield f"plan {plan.get('id', number)}", partial(_shapes_of_resplan, plan)
+
+
+def _shapes_of_resplan(plan: Mapping[str, Any]) -> Shapes:
+    """Shapes of a plan of ResPlan: "area" is that of "inner", in square metres."""
+    inner, area = plan.get("inner"), finite_number(plan.get("area"), "area")
+    if not isinstance(inner, shapely.Geometry) or not inner.area > 0 or area <= 0:
+        raise DiagramError("inner", 'expected a polygon, and its square metres as "area"')
+    scale = (area / inner.area) ** 0.5
+    for name in (*_RESPLAN_ROOMS, "door", "front_door", *_OUTDOORS):
+        given = plan.get(name, plan.get("balacony") if name == "balcony" else None)
+        if not isinstance(given, shapely.Geometry) or given.is_empty:
+            continue
+        # the living room is one, also in parts
+        whole = name == "living"
+        for part in [shapely.union_all(given)] if whole else shapely.get_parts(given):
+            yield (
+                name,
+                name,
+                drawn_plan.scale_shape(checked_shape(part, given, name, _POLYGONS), scale),
+            )
+
+
+class _Inert:
+    """Stand-in for any object that a pickle builds, without its values."""
+
+    def __init__(self, *values: object) -> None:
+        self.code = values[0] if values else ""
+
+    def __call__(self, *values: object) -> _Inert:
+        return self
+
+    def __setstate__(self, state: object) -> None: ...
+
+    def __setitem__(self, key: object, value: object) -> None: ...
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads shapes of shapely and numbers of numpy; any other object becomes ``_Inert``."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = {"shapely from_wkb": _shape_of_bytes, "numpy scalar": _number}
+        return known.get(f"{module.partition('.')[0]} {name}", _Inert)
+
+
+def _shape_of_bytes(content: object, *more: object) -> Any:
+    """Shape of well-known binary; None for anything else."""
+    with suppress(shapely.GEOSException, TypeError):
+        return shapely.from_wkb(content) if isinstance(content, bytes) else None
+
+
+def _number(kind: Any, content: Any) -> Any:
+    """Number of numpy, given by its kind, such as "f8", and its bytes."""
+    code = getattr(kind, "code", "")
+    return np.frombuffer(content, code)[0].item() if code in ("f8", "f4", "i8", "i4") else None

@@ -117,11 +117,15 @@ def one_document(path: Path) -> bool:
     return False
 
 
-def holds_lines(path: Path) -> bool:
-    """True if a file is JSON lines: its first line is an object and there are more lines."""
+def holds_document(path: Path, suffix: str) -> bool:
+    """True if a file is one JSON text, by its content or else by its suffix. JSON lines have an
+    object in the first line, and more lines."""
+    if one_document(path):
+        return True
     lines = numbered_lines(path)
     _, first = next(lines, (0, b""))
-    return _is_object(first) and next(lines, None) is not None
+    holds_lines = _is_object(first) and next(lines, None) is not None
+    return suffix in (".json", ".geojson") and not holds_lines
 
 
 def holds_object(path: Path) -> bool:
