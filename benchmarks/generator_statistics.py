@@ -29,8 +29,11 @@ from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, encode, read_diagrams
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import (
+    bubble_metrics,
+    coverage_metrics,
+    structure_metrics,
+)
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.procedural.generator import PlanArrays, generate_plans, sample_plans
 from floor_plans.diagrams.procedural.livable import METRE

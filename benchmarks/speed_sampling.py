@@ -41,8 +41,7 @@ from discrete_diffusion.sampling import Model as SampledModel
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from floor_plans import decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import relation_distance
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import relation_distance, structure_metrics
 from record import markdown_table
 from sampler_cells import FLAT, Model
 from speed_baseline import DenseDenoiser, dense_ancestral

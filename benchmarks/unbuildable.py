@@ -21,7 +21,7 @@ import torch
 from discrete_diffusion import load
 from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import have_plans

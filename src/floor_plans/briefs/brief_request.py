@@ -21,7 +21,7 @@ from floor_plans.briefs.particles import steered_particles, systematic_rows
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.structure import property_flags
+from floor_plans.diagrams.metrics.diagrams import property_flags
 from floor_plans.diagrams.vocabulary import OF_PLANS, vocabulary_of_graph
 from floor_plans.learning.conditions import Facts
 from floor_plans.plans.buildable import EFFORT, Buildable

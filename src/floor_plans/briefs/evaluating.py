@@ -28,8 +28,12 @@ from floor_plans.briefs.checking import exact_interval
 from floor_plans.briefs.particles import soft_guidance
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS, bubble_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import (
+    DISTANCES,
+    METRIC_MEANINGS,
+    bubble_metrics,
+    structure_metrics,
+)
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode

@@ -22,7 +22,7 @@ from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.procedural.generator import embedded_plans
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
 from floor_plans.drawings.drawn_plan import check_installed

@@ -12,22 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from floor_plans.diagrams.files.code_tables import (
-    CODES_FIELD,
-    OUR_TABLE,
-    areas_of,
-    number_bedrooms,
-    translate_codes,
-)
-from floor_plans.diagrams.files.fields import (
-    DiagramError,
-    checked_boxes,
-    checked_relations,
-    checked_rooms,
-    read_relations,
-    read_rooms,
-    vocabulary_of,
-)
+from floor_plans.diagrams.files import code_tables, fields
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.vocabulary import (
     DIRECTIONS,
     INVERSE,
@@ -38,7 +24,7 @@ from floor_plans.diagrams.vocabulary import (
     codes_of,
 )
 
-_RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
+_RESERVED_KEYS = ("rooms", "relations", "boxes", code_tables.CODES_FIELD)
 
 
 _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8  # most rooms and relations that a ``repr`` names
@@ -88,12 +74,12 @@ class BubbleDiagram:
         plot_diagram(self, path)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rooms", checked_rooms(self.rooms))
+        object.__setattr__(self, "rooms", fields.checked_rooms(self.rooms))
         n = len(self.rooms)
-        object.__setattr__(self, "relations", checked_relations(self.relations, n))
-        vocabulary_of(self.rooms, self.relations)
+        object.__setattr__(self, "relations", fields.checked_relations(self.relations, n))
+        fields.vocabulary_of(self.rooms, self.relations)
         if self.boxes is not None:
-            object.__setattr__(self, "boxes", checked_boxes(self.boxes, n))
+            object.__setattr__(self, "boxes", fields.checked_boxes(self.boxes, n))
         for key in _RESERVED_KEYS:
             if key in self.metadata:
                 raise DiagramError("metadata", f"the key {key!r} is taken by the diagram itself")
@@ -129,7 +115,7 @@ class BubbleDiagram:
     @property
     def vocabulary(self) -> PlanVocabulary:
         """First vocabulary that has all its rooms and relations."""
-        return vocabulary_of(self.rooms, self.relations)
+        return fields.vocabulary_of(self.rooms, self.relations)
 
     @property
     def room_names(self) -> tuple[str, ...]:
@@ -196,22 +182,24 @@ class BubbleDiagram:
         Raises:
             ValueError: ``names`` is False and the table lacks a room or relation.
         """
+        table = code_tables.OUR_TABLE
         if not names and (lacking := DIRECTIONS.lacks(self.rooms, self.relations)):
-            raise ValueError(
-                f"{lacking[0]}: {lacking[1]!r} has no code in the table {OUR_TABLE}; write names"
-            )
+            field, word = lacking
+            raise ValueError(f"{field}: {word!r} has no code in the table {table}; write names")
         data: dict[str, Any] = {
             "rooms": list(self.room_names if names else self.rooms),
             "relations": [[i, j, RELATIONS[r] if names else r] for i, j, r in self.relations],
         }
         if not names:
-            data[CODES_FIELD] = OUR_TABLE
+            data[code_tables.CODES_FIELD] = table
         if self.boxes is not None:
             data["boxes"] = [list(box) for box in self.boxes]
         return data | dict(self.metadata)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
+    def from_json(
+        cls, data: Mapping[str, Any], *, codes: str = code_tables.OUR_TABLE
+    ) -> BubbleDiagram:
         """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
 
         Pairs with "no-edge" are dropped; keys other than rooms, relations, boxes and codes become
@@ -232,16 +220,16 @@ class BubbleDiagram:
         for key in ("rooms", "relations"):
             if key not in data:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
-        data = translate_codes(data, codes)
-        rooms = read_rooms(data["rooms"])
+        data = code_tables.translate_codes(data, codes)
+        rooms = fields.read_rooms(data["rooms"])
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):
             raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
-        relations = read_relations(data["relations"], len(rooms), "relations")
+        relations = fields.read_relations(data["relations"], len(rooms), "relations")
         # plans with directions distinguish numbered bedrooms by size
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
-            areas = None if boxes is None else partial(areas_of, boxes)
-            rooms = read_rooms(number_bedrooms(data["rooms"], areas))
+            areas = None if boxes is None else partial(code_tables.areas_of, boxes)
+            rooms = fields.read_rooms(code_tables.number_bedrooms(data["rooms"], areas))
         return cls(
             rooms=rooms,
             relations=relations,

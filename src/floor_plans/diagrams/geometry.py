@@ -32,8 +32,7 @@ def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
 
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: True if all rooms are connected with room 0. ``related``: result of ``neighbours``.
-    ``num_rooms``: Int[M]."""
+    """Bool[M]: True if all rooms are connected with room 0, by ``related`` of ``neighbours``."""
     reached = transitive_closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
@@ -49,8 +48,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
 
 
 def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
-    """Bool[M]: True if no room lies inside a room of a forbidden type. ``rooms``: Int[M, n] type
-    codes, PAD in unused slots."""
+    """Bool[M]: True if no room lies inside a forbidden one. ``rooms``: Int[M, n] codes, or PAD."""
     # pairs (inner, outer) of forbidden types
     never_in = _FORBIDDEN[rooms[:, :, None], rooms[:, None, :]]
     wrong = (relations == INSIDE) & never_in
@@ -215,8 +213,7 @@ def check_scale(
 
 
 class Scale(NamedTuple):
-    """Median of the rooms' shorter sides, and share of related pairs, of plans that do not fit
-    their unit."""
+    """Median of the rooms' shorter sides, and share of related pairs, of plans in a wrong unit."""
 
     typical: float
     share: float
@@ -368,8 +365,7 @@ def check_drawings(
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
     """Raise ``ValueError`` if the typical room of the plans of a unit is 3.5 times larger or
-    smaller than in real plans, since areas would be wrong. ``boxes``: Float[n, 4] of each plan,
-    converted to metres."""
+    smaller than in real plans. ``boxes``: Float[n, 4] of each plan, converted to metres."""
     for unit in dict.fromkeys(units):
         group = [np.asarray(box) for box, other in zip(boxes, units, strict=True) if other == unit]
         typical = typical_side(group)

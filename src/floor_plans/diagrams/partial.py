@@ -14,23 +14,8 @@ from torch import Tensor
 from discrete_diffusion.data import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram, named_parts
-from floor_plans.diagrams.files.code_tables import (
-    BEDROOM,
-    CODE_TABLES,
-    OUR_TABLE,
-    own_table,
-    translate_codes,
-)
-from floor_plans.diagrams.files.fields import (
-    DiagramError,
-    check_code,
-    read_triple,
-    relation_code,
-    required_list,
-    room_code,
-    room_type_of,
-    vocabulary_of,
-)
+from floor_plans.diagrams.files import code_tables, fields
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, check_spelling
 from floor_plans.diagrams.vocabulary import (
     INVERSE,
@@ -44,8 +29,7 @@ from floor_plans.diagrams.vocabulary import (
 
 
 class StatedRelation(NamedTuple):
-    """Statement "room ``i`` is ``RELATIONS[code]`` room ``j``". ``field``: field of the file with
-    the statement, empty if there is none."""
+    """Statement "room ``i`` is ``RELATIONS[code]`` room ``j``", in a ``field`` if it is stated."""
 
     field: str
     i: int
@@ -78,9 +62,9 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
         if (before := by_pair.get(relation.pair)) is not None:
             name, rooms = RELATIONS[relation.code], f"rooms {relation.i} and {relation.j}"
             wording = RELATIONS[before.seen_from(relation.i)]
-            if wording == name:
-                raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
             reason = f"{rooms}: {name}, but {before.field} says {wording}"
+            if wording == name:
+                reason = f"{rooms} are listed twice, see {before.field}"
             raise DiagramError(relation.field, reason)
         by_pair[relation.pair] = relation
         # add an arc to the graph of each order, and look for a path back
@@ -93,11 +77,9 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
             if networkx.has_path(graph, second, first):
                 way = pairwise(networkx.shortest_path(graph, second, first))
                 others = ", ".join(str(graph.edges[arc]["relation"]) for arc in way)
-                raise DiagramError(
-                    relation.field,
-                    f"room {relation.i} {RELATIONS[relation.code]} room {relation.j} contradicts "
-                    f"{others}: room {first} would be {what} itself",
-                )
+                wording = str(relation._replace(field=""))
+                reason = f"{wording} contradicts {others}: room {first} would be {what} itself"
+                raise DiagramError(relation.field, reason)
 
 
 _FIELDS = ("rooms", "relations")
@@ -134,14 +116,14 @@ class PartialDiagram:
         if n == 0:
             raise DiagramError("rooms", "a diagram needs at least one room")
         for k, room in enumerate(self.rooms):
-            check_code(room or 0, len(ROOM_TYPES), "room type", f"rooms[{k}]")
+            fields.check_code(room or 0, len(ROOM_TYPES), "room type", f"rooms[{k}]")
         for k, (i, j, r) in enumerate(self.relations):
             if not (0 <= i < j < n and 0 <= r < len(RELATIONS)):
                 expected = f"expected i < j < {n} rooms and a code 0..{len(RELATIONS) - 1}"
                 raise DiagramError(f"relations[{k}]", f"({i}, {j}, {r}): {expected}")
         if len({(i, j) for i, j, _ in self.relations}) < len(self.relations):
             raise DiagramError("relations", "a pair of rooms is listed twice")
-        vocabulary_of(self.rooms, self.relations)
+        fields.vocabulary_of(self.rooms, self.relations)
         if "boxes" in self.metadata:
             raise DiagramError("boxes", _NO_BOXES)
         object.__setattr__(self, "relations", tuple(sorted(self.relations)))
@@ -153,7 +135,7 @@ class PartialDiagram:
     @property
     def vocabulary(self) -> PlanVocabulary:
         """First vocabulary that has all known rooms and relations."""
-        return vocabulary_of(self.rooms, self.relations)
+        return fields.vocabulary_of(self.rooms, self.relations)
 
     @property
     def is_complete(self) -> bool:
@@ -191,7 +173,9 @@ class PartialDiagram:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
+    def from_json(
+        cls, data: Mapping[str, Any], *, codes: str = code_tables.OUR_TABLE
+    ) -> PartialDiagram:
         """Read an interchange object with names or codes, of the table ``codes`` if it names none.
 
         A room may be null. A relation, or all of ``relations``, may be null as well, which leaves
@@ -204,22 +188,22 @@ class PartialDiagram:
         # spelling and codes are checked before values
         check_keys(data)
         check_spelling(data, _FIELDS)
-        _check_bedrooms(data.get("rooms"), own_table(data) or codes)
-        data = translate_codes(data, codes)
+        _check_bedrooms(data.get("rooms"), code_tables.own_table(data) or codes)
+        data = code_tables.translate_codes(data, codes)
         rooms = [
-            None if room is None else room_code(room, f"rooms[{k}]")
-            for k, room in enumerate(required_list(data, "rooms"))
+            None if room is None else fields.room_code(room, f"rooms[{k}]")
+            for k, room in enumerate(fields.required_list(data, "rooms"))
         ]
         if not rooms:
             raise DiagramError("rooms", "a diagram needs at least one room; null is an unknown one")
         # relations, null for unknown ones
-        triples = [] if data.get("relations") is None else required_list(data, "relations")
+        triples = [] if data.get("relations") is None else fields.required_list(data, "relations")
         stated = []
         for k, triple in enumerate(triples):
             where = f"relations[{k}]"
-            i, j, name = read_triple(triple, len(rooms), where)
+            i, j, name = fields.read_triple(triple, len(rooms), where)
             if name is not None:
-                stated.append(StatedRelation(where, i, j, relation_code(name, where)))
+                stated.append(StatedRelation(where, i, j, fields.relation_code(name, where)))
         # consistency, and metadata that JSON can write
         check_contradictions(stated)
         metadata = {key: data[key] for key in data if key not in _FIELDS}
@@ -232,20 +216,16 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
     """Raise ``DiagramError`` for a code that means any bedroom, unless it is the only bedroom."""
     if not isinstance(rooms, list):
         return
-    table = CODE_TABLES[codes]
-    bedrooms = [
-        k for k, room in enumerate(rooms) if type(room) is int and table.known.get(room) == BEDROOM
-    ]
-    types = [room_type_of(room, ROOM_TYPES) for room in rooms if isinstance(room, str)]
+    known = code_tables.CODE_TABLES[codes].known
+    kinds = [known.get(room) if type(room) is int else None for room in rooms]
+    bedrooms = [k for k, kind in enumerate(kinds) if kind == code_tables.BEDROOM]
+    types = [fields.room_type_of(room, ROOM_TYPES) for room in rooms if isinstance(room, str)]
     if not bedrooms or (len(bedrooms) == 1 and None not in rooms and "MasterRoom" not in types):
         return
-    first = bedrooms[0]
-    raise DiagramError(
-        f"rooms[{first}]",
-        f"code {rooms[first]} of {codes} is any bedroom, but the largest of a plan is its "
-        'MasterRoom, and the line does not say which that is; write "MasterRoom" or "SecondRoom", '
-        "or null for either",
-    )
+    reason = f"code {rooms[bedrooms[0]]} of {codes} is any bedroom, but the largest of a plan is "
+    reason += "its MasterRoom, and the line does not say which that is"
+    remedy = 'write "MasterRoom" or "SecondRoom", or null for either'
+    raise DiagramError(f"rooms[{bedrooms[0]}]", f"{reason}; {remedy}")
 
 
 def encode_partial(
@@ -267,8 +247,7 @@ def encode_partial(
 
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
     """Decode tokens Int[B, L], where MASK is unknown; the inverse of ``encode_partial``. Raises
-    ``ValueError`` for another shape or dtype. For a foreign id or a PAD at a real position, the
-    error names sample, position and id."""
+    ``ValueError`` for another shape or dtype, and naming sample, position and id of a wrong one."""
     num_rooms = count_nodes(tokens, vocab)
     tokens = tokens.cpu()
     real, unknown = vocab.real_positions(num_rooms), tokens == vocab.mask_id

@@ -174,8 +174,7 @@ class Codes:
     def graph(
         self, rooms: Sequence[int], relations: Sequence[tuple[int, int, int]], number: int
     ) -> TypedGraph:
-        """Convert a diagram to a graph of types. Raises ``ValueError`` with the ``number`` of the
-        diagram for an unknown type."""
+        """Convert diagram ``number`` to a graph of types; ``ValueError`` for an unknown type."""
         from discrete_diffusion.data import TypedGraph
 
         nodes, edges = self.node_types, self.edge_types
@@ -214,13 +213,11 @@ OF_ROOMS = ("num_rooms", "counts")  # facts of the rooms of a diagram
 OF_PLANS = ("area", "outline", "front_door")  # facts of a plan with boxes
 
 GRID, CELL = 20, 1.0
-"""Cells per side of the grid of an outline, centred on its bounding box, and their size in
-metres."""
+"""Cells per side of the grid of an outline, around its bounding box, and their size in metres."""
 
 
 def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the facts of ``data.condition_on``, in the order of ``OF_ROOMS`` and ``OF_PLANS``;
-    ``ValueError`` for an unknown one."""
+    """Names of ``data.condition_on``, in the order of our facts; ``ValueError`` if unknown."""
     asked, known = data.get("condition_on") or (), (*OF_ROOMS, *OF_PLANS)
     for name in [asked] if isinstance(asked, str) else asked:
         if name not in known:

@@ -19,17 +19,8 @@ from floor_plans.diagrams.files.foreign_files import check_metadata
 from floor_plans.diagrams.files.records import Note, Plan
 from floor_plans.diagrams.geometry import IN_METRES, UNITS, DrawnIn, metres_per, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE, ROOM_TYPES
-from floor_plans.drawings.drawn_parts import (
-    DrawnDoor,
-    DrawnRoom,
-    angle_of,
-    are_close,
-    is_same,
-    read_embedded,
-    relations_between,
-    unmoved_rooms,
-    unrotate,
-)
+from floor_plans.drawings import drawn_parts
+from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom, are_close, is_same
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
 from floor_plans.plans.libraries import shapely
 
@@ -69,13 +60,13 @@ class Drawing:
         """Return the diagram, as ``FloorPlan.to_diagram`` does, with omissions and notes. ``gap``:
         metres up to which rooms are related. Raises ``DiagramError``."""
         check_size(len(self.rooms), max_nodes, "rooms")
-        embedded = None if self.embedded is None else read_embedded(self.embedded)
-        unmoved = {} if embedded is None else unmoved_rooms(self.rooms, embedded)
+        embedded = None if self.embedded is None else drawn_parts.read_embedded(self.embedded)
+        unmoved = {} if embedded is None else drawn_parts.unmoved_rooms(self.rooms, embedded)
         floors = [room.floor for room in self.rooms]
         # rotate the plan back before anything is measured
-        if not unmoved and (angle := angle_of(floors)):
+        if not unmoved and (angle := drawn_parts.angle_of(floors)):
             note = Note("plan turned back", f"by {abs(angle):.1f} degrees")
-            straight = self.moved(unrotate(floors, angle), notes=(note, *self.notes))
+            straight = self.moved(drawn_parts.unrotate(floors, angle), notes=(note, *self.notes))
             return straight._plan(embedded, {}, gap)
         return self._plan(embedded, unmoved, gap)
 
@@ -100,7 +91,7 @@ class Drawing:
         num_moved = 0
         # unmoved rooms have the embedded boxes and relations
         if embedded is not None:
-            stated = relations_between(unmoved, embedded.diagram)
+            stated = drawn_parts.relations_between(unmoved, embedded.diagram)
             num_moved = len(embedded.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(unmoved), 2)}
             for k, number in unmoved.items():

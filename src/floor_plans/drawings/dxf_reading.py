@@ -17,25 +17,16 @@ from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, 
 from floor_plans.diagrams.files.foreign_files import load_plan_json
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import UNITS, DrawnIn, metres_per
+from floor_plans.drawings import drawn_plan
 from floor_plans.drawings.drawn_parts import DrawnDoor, is_same, type_of_name
-from floor_plans.drawings.drawn_plan import (
-    Drawing,
-    check_installed,
-    corners_of,
-    far_groups,
-    flip_y,
-    largest_boundary,
-    named_rooms,
-    scale_shape,
-)
+from floor_plans.drawings.drawn_plan import Drawing, flip_y, scale_shape
 from floor_plans.drawings.dxf import APP, BOUNDARY, DOOR, FLOOR, HOLE, LABEL, PLAIN_LAYERS
 from floor_plans.plans.floor_plan import Point
 from floor_plans.plans.libraries import ezdxf, shapely
 from floor_plans.plans.outline import LONGEST
 
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
-"""Names of what is left out: lines on ROOMS that are not closed, outlines drawn twice, and open
-boundaries."""
+"""Names of what is left out: open lines on ROOMS, outlines drawn twice, and open boundaries."""
 
 
 _STOREY = 3  # least number of rooms that may be a storey or dwelling
@@ -50,7 +41,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     room, the text on LABELS inside it begins with its type, and a line on DOORS is a door. Layers
     may have the names of the AIA. ``unit``: unit of a drawing whose header states none. Raises
     ``DiagramError``."""
-    check_installed()
+    drawn_plan.check_installed()
     from ezdxf.entities import XRecord
 
     document = _read_document(content)
@@ -62,26 +53,19 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     _check_one_level(layers)
     floors = _read_floors(layers.get("ROOMS", []), scale, left_out)
     if not floors:
-        raise DiagramError(
-            "ROOMS",
-            "no closed polyline on this layer, as every room is; the layers with lines are "
-            f"{', '.join(layers) or 'none'}",
-        )
+        reason = "no closed polyline on this layer, as every room is; the layers with lines are"
+        raise DiagramError("ROOMS", f"{reason} {', '.join(layers) or 'none'}")
     texts, notes = _names_of_floors(layers.get("LABELS", []), floors, scale, names)
     for number, floor in floors.items():
         if number not in texts:
-            raise DiagramError(
-                _place_of(floor), _reason_without_name(number, floors, texts, layers)
-            )
+            reason = _reason_without_name(number, floors, texts, layers)
+            raise DiagramError(_place_of(floor), reason)
     named = [(texts[number], _place_of(floor), flip_y(floor)) for number, floor in floors.items()]
-    rooms = named_rooms(named, floors)
-    rings = []
-    for entity in layers.get(BOUNDARY, []):
-        if (ring := ring_of(entity)) is None:
-            left_out.append(OPEN)
-        else:
-            rings.append(flip_y(scale_shape(ring, scale)))
-    boundary, others = largest_boundary(rings)
+    rooms = drawn_plan.named_rooms(named, floors)
+    rings = [ring_of(entity) for entity in layers.get(BOUNDARY, [])]
+    closed = [flip_y(scale_shape(ring, scale)) for ring in rings if ring is not None]
+    left_out += [OPEN] * (len(rings) - len(closed))
+    boundary, others = drawn_plan.largest_boundary(closed)
     # JSON of the plan that was drawn
     embedded, record = None, document.rootdict.get(APP)
     if isinstance(record, XRecord):
@@ -112,17 +96,15 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
     if len(those) > 1:  # a layer without an outline draws no rooms
         those = [layer for layer in those if any(ring_of(each) for each in layers[layer])]
     if len(those) > 1:
-        raise DiagramError(
-            "ROOMS",
-            f"rooms are on the layers {', '.join(those)}, {_ONE_LEVEL}, its rooms on ROOMS",
-        )
+        where = f"rooms are on the layers {', '.join(those)}"
+        raise DiagramError("ROOMS", f"{where}, {_ONE_LEVEL}, its rooms on ROOMS")
 
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     """Corners of a plot in metres from (0, 0), y downwards, rounded to a centimetre: the largest
     closed polyline on the layer of boundaries, or else on any. Raises ``DiagramError`` without a
     unit or such a polyline, or for a plot longer than a plan may be."""
-    check_installed()
+    drawn_plan.check_installed()
     document = _read_document(content)
     drawn = _unit_of_drawing(document, UNITS[0])
     layers = entities_by_layer(document)
@@ -142,7 +124,7 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
             f"most {LONGEST} m each way; set the unit that it is drawn in (in AutoCAD: UNITS)",
         )
     outline = outline.simplify(0.01)
-    corners = corners_of(outline)
+    corners = drawn_plan.corners_of(outline)
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
 
 
@@ -173,10 +155,8 @@ def _unit_of_drawing(document: ezdxf.document.Drawing, unit: str) -> DrawnIn:
             )
         return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
     try:
-        found = InsertUnits(document.units)
-        metres = (
-            1.0 if found == InsertUnits.Meters else conversion_factor(found, InsertUnits.Meters)
-        )
+        found, metre = InsertUnits(document.units), InsertUnits.Meters
+        metres = 1.0 if found == metre else conversion_factor(found, metre)
     except (KeyError, ValueError) as error:
         raise DiagramError("$INSUNITS", f"{document.units}: an unknown unit of length") from error
     name = found.name.lower().replace("meters", "metres")
@@ -216,9 +196,9 @@ def _read_floors(
     }
     first = max(floors, default=-1) + 1
     floors |= dict(enumerate(own, start=first))
-    storeys = [group for group in far_groups([*floors.values()]) if len(group) >= _STOREY]
-    if len(storeys) > 1:
-        raise DiagramError("ROOMS", f"{len(storeys)} groups of rooms lie far apart, {_ONE_LEVEL}")
+    groups = drawn_plan.far_groups([*floors.values()])
+    if (num := sum(len(group) >= _STOREY for group in groups)) > 1:
+        raise DiagramError("ROOMS", f"{num} groups of rooms lie far apart, {_ONE_LEVEL}")
     return floors
 
 
@@ -272,19 +252,16 @@ def entities_by_layer(document: ezdxf.document.Drawing) -> dict[str, list[Any]]:
         num_of_blocks += depth > 0
         is_block = entity.dxftype() == "INSERT"
         if num_of_blocks + (entity.mcount if is_block else 0) > _MOST_OF_BLOCKS:
-            raise DiagramError(
-                "",
-                f"more than {_MOST_OF_BLOCKS:,} lines and texts in blocks; write the layers of its "
-                "rooms to a file of their own",
-            )
+            reason = f"more than {_MOST_OF_BLOCKS:,} lines and texts in blocks"
+            remedy = "write the layers of its rooms to a file of their own"
+            raise DiagramError("", f"{reason}; {remedy}")
         if not is_block:
             layers.setdefault(layer, []).append(entity)
     return layers
 
 
 def _open_blocks(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Yield entities with layer and number of surrounding blocks. ``above``: the block's own
-    layer."""
+    """Yield entities with layer and number of blocks around. ``above``: the block's own layer."""
     if depth > _DEEPEST:
         raise DiagramError("", f"more than {_DEEPEST} blocks inside one another; explode them")
     for entity in entities:
@@ -332,10 +309,9 @@ def ring_of(entity: Any) -> shapely.Geometry | None:
     from ezdxf.path import make_path
 
     # meshes are polylines too, but not outlines
-    is_mesh = entity.dxftype() == "POLYLINE" and not (
-        entity.is_2d_polyline or entity.is_3d_polyline
-    )
-    if entity.dxftype() not in ("LWPOLYLINE", "POLYLINE") or is_mesh:
+    kind = entity.dxftype()
+    is_polyline = kind == "POLYLINE" and (entity.is_2d_polyline or entity.is_3d_polyline)
+    if kind != "LWPOLYLINE" and not is_polyline:
         return None
     where = f"the polyline on {entity.dxf.layer}"
     try:
@@ -365,11 +341,8 @@ def _corners_of_polyline(path: ezdxf.path.Path, where: str) -> list[Point]:
         return []
     points = [*islice(path.flattening(_CHORD * extent), _MOST_CORNERS + 1)]
     if len(points) > _MOST_CORNERS:
-        raise DiagramError(
-            where,
-            f"more than {_MOST_CORNERS:,} corners, those of arcs included; draw its outline with "
-            "fewer",
-        )
+        reason = f"more than {_MOST_CORNERS:,} corners, those of arcs included"
+        raise DiagramError(where, f"{reason}; draw its outline with fewer")
     corners: list[Point] = []
     for point in points:
         corner = (point.x, point.y)
@@ -438,9 +411,8 @@ def _names_of_floors(
         words = [text for text in texts if not _MEASURE.fullmatch(text)]
         found[number] = [*types.values(), *words, *texts, ""][0]
         if len(types) > 1 and number not in noted:
-            listed = ", ".join(types.values())
-            where = _place_of(floors[number])
-            notes.append(Note("room with several names", f"{where}: {listed}"))
+            what = f"{_place_of(floors[number])}: {', '.join(types.values())}"
+            notes.append(Note("room with several names", what))
     return found | noted, notes
 
 

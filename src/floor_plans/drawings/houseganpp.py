@@ -20,29 +20,16 @@ import numpy as np
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files import fields
 from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES, with_master_bedroom
-from floor_plans.diagrams.files.fields import (
-    DiagramError,
-    finite_number,
-    is_numbered_bedroom,
-    required_list,
-    room_code,
-    room_type_of,
-    strip_number,
-)
+from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, boxes_in_metres, metres_per
+from floor_plans.drawings import drawn_plan
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
-from floor_plans.drawings.drawn_plan import (
-    Drawing,
-    check_installed,
-    drawn_floor,
-    drawn_floors,
-    fill_notes,
-    scale_to_metres,
-)
+from floor_plans.drawings.drawn_plan import Drawing, drawn_floor, fill_notes
 from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, Door, FloorPlan, rings_of
-from floor_plans.plans.libraries import shapely
+from floor_plans.plans.libraries import affinity, shapely
 
 FRAME = "frame"  # key for the frame of a plan that does not lie on 256 x 256 pixels of 18 m
 
@@ -86,15 +73,12 @@ def _frame_around(boxes: Sequence[Box]) -> _Frame:
     # centred on the plan, and scaled down if it is larger
     size = max(last - first for first, last in zip(low, high, strict=True))
     metres = max(_METRES, size / _PIXELS)
-    left, top = (
-        (first + last - _PIXELS * metres) / 2 for first, last in zip(low, high, strict=True)
-    )
-    return _Frame(metres, left, top)
+    corner = [(first + last - _PIXELS * metres) / 2 for first, last in zip(low, high, strict=True)]
+    return _Frame(metres, *corner)
 
 
 def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
-    """Convert boxes to pixels of 18 m / 256, if the key ``frame`` states a shift or scale. Raises
-    ``DiagramError``."""
+    """Convert boxes to pixels of 18 m / 256 by the key ``frame``. Raises ``DiagramError``."""
     if FRAME not in data:
         return list(boxes)
     given = data[FRAME]
@@ -104,15 +88,8 @@ def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
     metres, left, top = (finite_number(given[key], f"{FRAME}.{key}") for key in keys)
     if metres <= 0:
         raise DiagramError(f"{FRAME}.metres_per_pixel", f"{metres}: expected more than 0")
-
-    def moved(box: Box) -> Box:
-        x0, y0, x1, y1 = (
-            round((side * metres + corner) / _METRES, _READ_DIGITS)
-            for side, corner in zip(box, (left, top) * 2, strict=True)
-        )
-        return x0, y0, x1, y1
-
-    return [moved(box) for box in boxes]
+    moved = (np.reshape(boxes, (-1, 4)) * metres + (left, top, left, top)) / _METRES
+    return [(x0, y0, x1, y1) for x0, y0, x1, y1 in moved.round(_READ_DIGITS).tolist()]
 
 
 def houseganpp_of(plan: FloorPlan) -> str:
@@ -185,17 +162,16 @@ def _rooms_of_sides(
     behind = [rectangle for _, rectangle in _sides(opening)]
     # the long sides, by their number
     x0, y0, x1, y1 = opening.bounds
-    long = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
-
+    one, other = (1, 3) if x1 - x0 >= y1 - y0 else (0, 2)
     # the room that lies more behind the first of them
-    first, second = (behind[side] for side in long)
-    lean = [
-        0.0 if room is None else first.intersection(room).area - second.intersection(room).area
+    shares = [
+        [0.0 if room is None else behind[side].intersection(room).area for side in (one, other)]
         for room in rooms
     ]
+    lean = [first - second for first, second in shares]
     ahead = 0 if lean[0] >= lean[1] else 1
     found: list[int | None] = [None] * 4
-    for side, which in zip(long, (ahead, 1 - ahead), strict=True):
+    for side, which in ((one, ahead), (other, 1 - ahead)):
         found[side] = None if rooms[which] is None else which
     return tuple(found)
 
@@ -232,7 +208,7 @@ class Outlines:
         boxes = boxes_in_metres([self.boxes[k] for k in rooms], "pixels")
         # floors that boxes do not imply
         plan = FloorPlan(BubbleDiagram(tuple(rooms.values()), (), boxes))
-        kept = drawn_floors(drawn, plan)
+        kept = drawn_plan.drawn_floors(drawn, plan)
         notes = [
             note
             for k, floor in enumerate(kept)
@@ -246,7 +222,7 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Read the polygons of a House-GAN++ plan with these boxes; none without shapely, and if
+    """Read the polygons of a House-GAN++ plan with these boxes; none without shapely, and none if
     ``edges`` and ``ed_rm`` do not match."""
     nodes = data["ed_rm"]
     edges = data.get("edges", nodes)
@@ -264,11 +240,9 @@ def read_outlines(
             num_open += 1
     shapes = [_enclosed_polygon(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
+    kind = "room whose walls close no outline inside its box"
     notes = tuple(
-        Note(
-            "room whose walls close no outline inside its box",
-            f"room_type[{k}], of {len(walls[k])} edges",
-        )
+        Note(kind, f"room_type[{k}], of {len(walls[k])} edges")
         for k, door in enumerate(is_door)
         if walls[k] and shapes[k] is None and not door
     )
@@ -339,9 +313,8 @@ def rlvr_of(plan: FloorPlan) -> str:
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
     # a space is one ring, without holes; for a floor in parts the box around them
     floors = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
-    shapes = [
-        shapely.Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors
-    ]
+    simple = [floor if floor.geom_type == "Polygon" else floor.envelope for floor in floors]
+    shapes = [shapely.Polygon(floor.exterior) for floor in simple]
     shapes += [_box_of_door(door, shapes[door.rooms[0]]) for door in plan.doors]
     areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
     # labels such as kitchen, or bedroom|0 and bedroom|1 if there are several
@@ -362,16 +335,9 @@ def rlvr_of(plan: FloorPlan) -> str:
     spaces = []
     for label, name, shape, area in zip(labels, names, shapes, areas, strict=True):
         x0, y0, x1, y1 = shape.bounds
-        spaces.append(
-            {
-                "id": label,
-                "room_type": name,
-                "area": round(area, 2),
-                "width": x1 - x0,
-                "height": y1 - y0,
-                "floor_polygon": [{"x": x, "y": y} for x, y in shape.exterior.coords[:-1]],
-            }
-        )
+        sides = {"area": round(area, 2), "width": x1 - x0, "height": y1 - y0}
+        corners = [{"x": x, "y": y} for x, y in shape.exterior.coords[:-1]]
+        spaces.append({"id": label, "room_type": name, **sides, "floor_polygon": corners})
     data = {
         "room_count": plan.diagram.num_rooms,
         "total_area": round(sum(plan.areas), 2),
@@ -385,26 +351,23 @@ def rlvr_of(plan: FloorPlan) -> str:
 def _box_of_door(door: Door, floor: shapely.Geometry) -> shapely.Geometry:
     """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
     room, as the format's own reader ignores a door over both."""
-    from shapely.affinity import translate
-
     opening = shapely.box(*door.box(_THIN))
     if door.thickness:
         return opening
     # shifted by half its thickness to the side with more of the first room
     x, y = (0.0, _THIN / 2) if door.start[1] == door.end[1] else (_THIN / 2, 0.0)
-    moved = [translate(opening, x, y), translate(opening, -x, -y)]
+    moved = [affinity.translate(opening, *shift) for shift in ((x, y), (-x, -y))]
     return max([opening, *moved], key=lambda each: round(each.intersection(floor).area, 9))
 
 
 def read_rlvr(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``rlvr_of`` writes, or another plan in this format. Relations are measured, as
-    ``input_graph`` has no directions, and a door leads to the nearest rooms. Raises
-    ``DiagramError``."""
-    check_installed()
+    """Read what ``rlvr_of`` writes, or another plan in this format, or raise ``DiagramError``.
+    Relations are measured, as ``input_graph`` has no directions; a door leads to near rooms."""
+    drawn_plan.check_installed()
     names: list[str | None] = []
     floors: list[shapely.Geometry] = []
     doors: list[DrawnDoor] = []
-    for k, space in enumerate(required_list(data, "spaces")):
+    for k, space in enumerate(fields.required_list(data, "spaces")):
         where = f"spaces[{k}]"
         if not isinstance(space, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(space)}")
@@ -416,15 +379,13 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
             continue
         # another word for a room, such as "Living" or "Bedroom 2"
         if name is not None and name not in _TYPES:
-            found = None if is_numbered_bedroom(name) else room_type_of(name, ROOM_TYPES)
-            found = found or room_type_of(strip_number(name), ROOM_TYPES)
-            room = nearest_type(found) if found else ""
+            words = [name, fields.strip_number(name)][fields.is_numbered_bedroom(name) :]
+            types = [fields.room_type_of(word, ROOM_TYPES) for word in words]
+            room = nearest_type(next(filter(None, types), ""))
             name = _NAMES.get(BEDROOM if room == "Bedroom" else room)
         if name is None or name not in _TYPES:
-            known = ", ".join([*_TYPES, FRONT, INTERIOR])
-            raise DiagramError(
-                f"{where}.room_type", f"expected one of {known}, got {reprlib.repr(given)}"
-            )
+            expected = f"expected one of {', '.join([*_TYPES, FRONT, INTERIOR])}"
+            raise DiagramError(f"{where}.room_type", f"{expected}, got {reprlib.repr(given)}")
         names.append(_TYPES[name])
         floors.append(floor)
     if not floors:
@@ -432,12 +393,12 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
     # room types, with the others that a name may stand for
     types = with_master_bedroom(names, [floor.area for floor in floors])
     rooms = [
-        DrawnRoom(room_code(room), floor, k, _ALIKE[str(name)])
+        DrawnRoom(fields.room_code(room), floor, k, _ALIKE[str(name)])
         for k, (room, floor, name) in enumerate(zip(types, floors, names, strict=True))
     ]
     embedded = data.get(EMBEDDED)
     drawing = Drawing(tuple(rooms), tuple(doors), embedded=embedded, draws_boundary=False)
-    return scale_to_metres(drawing, data)
+    return drawn_plan.scale_to_metres(drawing, data)
 
 
 def _polygon_of_corners(corners: object, where: str) -> shapely.Geometry:

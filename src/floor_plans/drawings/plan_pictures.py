@@ -25,17 +25,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 
 from discrete_diffusion.viz import TEXT
+from floor_plans.diagrams.pictures import diagram_pictures
 from floor_plans.diagrams.pictures.bubbles import HINT_LINE
 from floor_plans.diagrams.pictures.diagram_pictures import (
     CAPTION,
-    MARGIN,
     POINTS_PER_INCH,
     Sheet,
-    check_positive,
-    checked_path,
-    draw_diagram,
-    grid_shape,
-    svg_of,
     text_width,
 )
 from floor_plans.diagrams.pictures.placement import place_all
@@ -50,8 +45,7 @@ SCALES = (50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000,
 """Metres of a plan per metre of paper, as on an architect's rule."""
 
 _PADDING, _CHAIN = 0.95, 0.5
-"""Inches of a card for the dimensions of a plan on two sides together, and further ones for those
-of its rooms."""
+"""Inches of a card for the dimensions of a plan on two sides, and further ones for its rooms."""
 _LEAST_CELL = 3.2
 _FOOTER = 0.34
 _METRES_PER_INCH = 0.0254
@@ -74,7 +68,6 @@ def plot_plans(
     titles: Sequence[str] = (),
     scale: int | None = None,
     cell: float = 4.6,
-    dpi: float = 200.0,
     chained: bool = False,
 ) -> Figure:
     """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
@@ -86,15 +79,17 @@ def plot_plans(
 
     ``columns``: plans per row. ``with_diagrams``: show the bubble diagram to the left of each plan.
     ``titles``: a line above each plan. ``scale``: 200 for 1 : 200; by default the largest of
-    ``SCALES`` at which every plan fits a card of ``cell`` inches. ``dpi``: pixels per inch.
-    ``chained``: add dimensions of the rooms.
+    ``SCALES`` at which every plan fits a card of ``cell`` inches. ``chained``: add dimensions of
+    the rooms.
 
     Raises ``ValueError`` without a plan, for a number that is not positive, for another number of
     titles than of plans, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError``
     without shapely.
     """
-    path = checked_path(path)
-    check_positive(columns=columns, scale=scale, cell=cell, dpi=dpi)
+    path = diagram_pictures.checked_path(path)
+    for name, value in (("columns", columns), ("scale", scale), ("cell", cell)):
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}={value} must be positive")
     if not any(plans):
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
@@ -106,20 +101,20 @@ def plot_plans(
     per_metre = 1 / (scale * _METRES_PER_INCH)
     cell = max(max(map(_longer_side, found)) * per_metre + padding, _LEAST_CELL)
     shown = 2 if with_diagrams else 1
-    rows, columns = grid_shape(len(plans), columns, aspect=shown)
+    rows, columns = diagram_pictures.grid_shape(len(plans), columns, aspect=shown)
     placements = place_all([plan.diagram for plan in found]) if with_diagrams else []
     placed = iter(placements)
     # the cards: diagrams and plans
-    sheet = Sheet(
-        rows, shown * columns, placements, cell=cell, dpi=dpi, titled=bool(titles), footer=_FOOTER
-    )
+    look: dict[str, Any] = {"cell": cell, "titled": bool(titles), "footer": _FOOTER}
+    sheet = Sheet(rows, shown * columns, placements, **look)
     pens = []
     for index, plan in enumerate(plans):
         if plan is None:
             continue
         title = titles[index] if titles else ""
         if with_diagrams:
-            draw_diagram(sheet.card(shown * index, next(placed), title), plan.diagram)
+            card = sheet.card(shown * index, next(placed), title)
+            diagram_pictures.draw_diagram(card, plan.diagram)
             title = ""
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
@@ -151,12 +146,10 @@ def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
     # a bar of about 1.2 inches
     metres = min((1, 2, 5, 10, 20, 50), key=lambda m: abs(math.log(m * per_metre / 1.2)))
     steps = metres if metres <= 5 else 5
-    x, length = MARGIN + 0.05, metres * per_metre / steps
+    x, length = diagram_pictures.MARGIN + 0.05, metres * per_metre / steps
     for k in range(steps):
-        colour = WALL if k % 2 == 0 else "white"
-        bar = Rectangle((x + k * length, y), length, 0.06, facecolor=colour)
-        bar.set(edgecolor=WALL, linewidth=0.6)
-        axes.add_artist(bar)
+        colours: dict[str, Any] = {"facecolor": "white" if k % 2 else WALL, "edgecolor": WALL}
+        axes.add_artist(Rectangle((x + k * length, y), length, 0.06, linewidth=0.6, **colours))
     x += steps * length
     # texts, each after its mark
     marks: list[tuple[str, str]] = [(f"{metres} m", ""), (f"1 : {scale}", "")]
@@ -168,9 +161,8 @@ def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
             axes.add_artist(Polygon(corners, facecolor=FRONT_DOOR))
         elif mark:
             lines = [[(x - 0.17 + d, y + 0.09), (x - 0.05 + d, y - 0.03)] for d in (0, 0.06, 0.12)]
-            axes.add_collection(
-                LineCollection(lines, colors=HINT_LINE, linewidths=0.5), autolim=False
-            )
+            hatching = LineCollection(lines, colors=HINT_LINE, linewidths=0.5)
+            axes.add_collection(hatching, autolim=False)
         x += 0.12 if mark else 0.0
         axes.text(x, y + 0.065, text, fontsize=SMALL, **CAPTION)
         x += text_width(text) * SMALL / POINTS_PER_INCH
@@ -185,7 +177,7 @@ _FITTING = [
 """Papers and scales, in the order in which they are tried; 50 stands for 1 : 50."""
 
 _EDGE, _BLOCK, _BESIDE = 10, 32, 34
-"""Millimetres of the margin, of the title block's height, and of the drawing for dimensions, arrows
+"""Millimetres of the margin, of the title block's height, and beside a plan for dimensions, arrows
 and a caption."""
 _LINE, _COLUMN, _LINES = 4.4, 46, 5
 """Millimetres between lines of the title block and between its columns; lines of a column."""
@@ -204,20 +196,18 @@ class PaperSize:
 
 
 def paper_of(plan: FloorPlan) -> PaperSize:
-    """First paper of ``_FITTING`` that the plan fits, in portrait or landscape. Raises
-    ``ValueError`` if it fits none."""
+    """First paper of ``_FITTING`` that fits, upright or across; ``ValueError`` if none does."""
     left, top, right, bottom = extent_of_plan(plan)
+    wide, high = right - left, bottom - top
     for name, scale in _FITTING:
         # the plan on paper, with dimensions and margins
-        needed = [
-            (length + OUTER_WALL) * 1000 / scale + _BESIDE + 2 * _EDGE
-            for length in (right - left, bottom - top)
-        ]
-        ways = sorted((_PAPERS[name], _PAPERS[name][::-1]), reverse=right - left > bottom - top)
-        for width, height in ways:
-            if needed[0] <= width and needed[1] + _BLOCK <= height:
+        around = _BESIDE + 2 * _EDGE
+        least_width = (wide + OUTER_WALL) * 1000 / scale + around
+        least_height = (high + OUTER_WALL) * 1000 / scale + around + _BLOCK
+        for width, height in sorted((_PAPERS[name], _PAPERS[name][::-1]), reverse=wide > high):
+            if least_width <= width and least_height <= height:
                 return PaperSize(name, scale, width, height)
-    raise ValueError(f"a plan of {right - left:.0f} x {bottom - top:.0f} m fits no paper")
+    raise ValueError(f"a plan of {wide:.0f} x {high:.0f} m fits no paper")
 
 
 def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
@@ -228,22 +218,15 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
-    block = height - (_EDGE + _BLOCK) / _INCH
+    right, bottom, block = width - edge, height - edge, height - (_EDGE + _BLOCK) / _INCH
+    per_metre, size = 1000 / paper.scale / _INCH, (right - edge, block - edge)
     pen = PlanPen(
-        axes,
-        edge,
-        edge,
-        width - 2 * edge,
-        plan,
-        1000 / paper.scale / _INCH,
-        language=style.language,
-        height=block - edge,
+        axes, edge, edge, size[0], plan, per_metre, language=style.language, height=size[1]
     )
     pen.draw()
     pen.plot_dimensions(chained=True)
-    frame = [(edge, edge), (width - edge, edge), (width - edge, height - edge)]
-    frame += [(edge, height - edge), (edge, edge)]
-    lines = [frame, [(edge, block), (width - edge, block)]]
+    frame = [(edge, edge), (right, edge), (right, bottom), (edge, bottom), (edge, edge)]
+    lines = [frame, [(edge, block), (right, block)]]
     axes.add_collection(LineCollection(lines, colors=TEXT, linewidths=0.8), autolim=False)
     _plot_title_block(axes, paper, plan, style.language)
     return figure
@@ -291,7 +274,7 @@ def _plot_text(axes: Axes, x: float, y: float, text: str, points: float, **look:
 
 def svg_sheet(plan: FloorPlan, style: DrawingStyle) -> str:
     """Return the sheet of a plan as SVG."""
-    return svg_of(plot_sheet(plan, style))
+    return diagram_pictures.svg_of(plot_sheet(plan, style))
 
 
 def pdf_sheet(plan: FloorPlan, style: DrawingStyle) -> bytes:
@@ -316,10 +299,9 @@ def plot_realised(
     titles: list[str] = []
     rows = max(1, NUM_DRAWN // most)
     for (number, plans), scored in zip(found[:rows], scores[:rows], strict=True):
-        drawn += [*plans, *(None,) * (most - len(plans))]
-        titles += [
-            f"{number}, {rank} of {len(plans)}: {each.sentence()}"
-            for rank, each in enumerate(scored, start=1)
-        ]
-        titles += [""] * (most - len(plans))
+        num = len(plans)
+        drawn += [*plans, *(None,) * (most - num)]
+        said = [each.sentence() for each in scored]
+        titles += [f"{number}, {rank} of {num}: {text}" for rank, text in enumerate(said, start=1)]
+        titles += [""] * (most - num)
     plot_plans(drawn, path, columns=most, with_diagrams=False, titles=titles)

@@ -101,10 +101,8 @@ def storeys_of_drawing(data: Any) -> list[Part]:
         if None not in values:
             parts.setdefault(values, []).append(k)
         elif k in rooms or "door" in str(each.get("kind", each.get("room_type"))):
-            lacking = keys[values.index(None)]
-            raise DiagramError(
-                f"{key}[{k}]", f'it has no "{lacking}", as others have; say where it is'
-            )
+            reason = f'it has no "{keys[values.index(None)]}", as others have; say where it is'
+            raise DiagramError(f"{key}[{k}]", reason)
         else:
             everywhere.append(k)
     found = []
@@ -141,8 +139,7 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
-    """Raise ``DiagramError`` if an object lists a storey or dwelling for each room, and these
-    differ."""
+    """Raise ``DiagramError`` if an object lists different storeys or dwellings of its rooms."""
     listed = {
         key: values
         for key, values in data.items()
@@ -150,12 +147,9 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
     }
     rooms = [{key: listed[key][k] for key in listed} for k in range(num_rooms)]
     for key in level_keys(rooms):
-        shown = ", ".join(
-            reprlib.repr(each) for each in dict.fromkeys(listed[key]) if each is not None
-        )
-        raise DiagramError(
-            key, f"rooms of {shown}, and these are several plans; write each as a separate plan"
-        )
+        levels = [each for each in dict.fromkeys(listed[key]) if each is not None]
+        reason = "and these are several plans; write each as a separate plan"
+        raise DiagramError(key, f"rooms of {', '.join(map(reprlib.repr, levels))}, {reason}")
 
 
 def geojson_of(plan: FloorPlan) -> str:
@@ -193,9 +187,8 @@ def _feature(shape: shapely.Geometry, properties: Mapping[str, Any]) -> dict[str
 
 
 def read_geojson(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``geojson_of`` writes, or a similar drawing: polygons with a ``room_type`` are
-    rooms, lines of ``kind`` "door" are doors, and anything else is left out. "unit" states another
-    unit than metres."""
+    """Read what ``geojson_of`` writes, or a similar drawing, in metres or in its "unit": polygons
+    with a ``room_type`` are rooms, lines of ``kind`` "door" doors; anything else is left out."""
     drawn_plan.check_installed()
     rooms: list[tuple[object, str, shapely.Geometry]] = []
     ids: list[object] = []
@@ -242,12 +235,9 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
 
 
 def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> shapely.Geometry:
-    """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is of these
-    ``types``."""
+    """Geometry of a feature, y downwards; ``DiagramError`` unless it is of these ``types``."""
     given, found = feature.get("geometry"), None
-    with suppress(
-        shapely.errors.ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError
-    ):
+    with suppress(shapely.errors.ShapelyError, AttributeError, LookupError, TypeError, ValueError):
         found = shapely.geometry.shape(given)
     return checked_shape(found, given, f"{where}.geometry", types)
 
@@ -257,11 +247,8 @@ def checked_shape(
 ) -> shapely.Geometry:
     """Flip a shape that was read from ``given``. Raises ``DiagramError`` if it is invalid."""
     if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
-        raise DiagramError(
-            where,
-            f"expected a {types[0]} in metres that does not cross itself, got "
-            f"{reprlib.repr(given)}",
-        )
+        expected = f"expected a {types[0]} in metres that does not cross itself"
+        raise DiagramError(where, f"{expected}, got {reprlib.repr(given)}")
     return flip_y(found)
 
 
@@ -323,8 +310,7 @@ def _drawing(shapes: Shapes) -> Drawing:
 
 
 def _msd_apartments(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
-    """Yield the name and shapes of each apartment on a floor. Spaces of no apartment, and walls,
-    are left out."""
+    """Yield name and shapes of each apartment on a floor, without walls and common spaces."""
     apartments: dict[str, list[tuple[str, str, str]]] = {}
     with open_plans(path) as file:
         before = csv.field_size_limit(_LONGEST)

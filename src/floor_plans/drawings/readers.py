@@ -16,13 +16,7 @@ from discrete_diffusion.config import Checked, Count, CountOrZero, counted
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.code_tables import (
-    CODES_FIELD,
-    OUR_TABLE,
-    RoomCodes,
-    check_table,
-    codes_of,
-)
+from floor_plans.diagrams.files import code_tables
 from floor_plans.diagrams.files.fields import (
     DiagramError,
     SizeError,
@@ -77,7 +71,7 @@ class ReadOptions(Checked):
 
     def __post_init__(self) -> None:
         threshold_of(self.unit, self.adjacency_threshold)
-        check_table(self.room_codes)
+        code_tables.check_table(self.room_codes)
 
     @property
     def gap(self) -> float:
@@ -88,8 +82,7 @@ class ReadOptions(Checked):
 @dataclass
 class Reading:
     """Plans read so far, and omissions; fields as in ``ReadReport``. ``measured``: plans whose
-    relations come from boxes or a drawing, by place. ``tables``: files read by each table of room
-    codes."""
+    relations come from boxes or a drawing, by place. ``tables``: files read by each code table."""
 
     options: ReadOptions
     diagrams: list[BubbleDiagram] = field(default_factory=list)
@@ -129,10 +122,8 @@ class Reading:
         max_nodes = self.options.max_nodes
         try:
             plan = record.read(table)
-        except SizeError as error:
-            check_size(
-                error.num_rooms, max_nodes, error.field
-            )  # the parser's error has max_nodes + halls
+        except SizeError as error:  # says max_nodes + halls
+            check_size(error.num_rooms, max_nodes, error.field)
             raise
         if plan.diagram.num_rooms > max_nodes:
             check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), max_nodes, "rooms")
@@ -296,7 +287,7 @@ def numbered_partials(
     key ``given`` that is not a number, as completions use that key for the line they complete. Also
     raised for room codes that fit several tables.
     """
-    check_table(room_codes)
+    code_tables.check_table(room_codes)
     path = Path(str(given))
     parse = partial(_parse_partial, max_nodes=max_nodes, vocabulary=vocabulary)
     # records of the lines that are not blank, and the table of their room codes
@@ -312,9 +303,7 @@ def numbered_partials(
         except DiagramError as error:  # a damaged file
             raise ValueError(f"{path}: {error.reason}") from error
         lines = {number: (path, f"line {number}", line) for number, line in found_lines}
-    records = {
-        number: record_of_line(*place, _room_codes, parse) for number, place in lines.items()
-    }
+    records = {k: record_of_line(*place, _room_codes, parse) for k, place in lines.items()}
     found = recognise_codes(path, records.values(), room_codes)
     partials = {}
     for number, record in records.items():
@@ -339,17 +328,14 @@ def _parse_partial(
     data: Any, table: str | None, *, max_nodes: int, vocabulary: PlanVocabulary | None
 ) -> PartialDiagram:
     """Read a partial diagram; raise ``DiagramError`` if it is invalid or unknown to the model."""
-    diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
+    diagram = PartialDiagram.from_json(data, codes=table or code_tables.OUR_TABLE)
     if type(diagram.metadata.get("given", 0)) is not int:
-        raise DiagramError(
-            "given", "completions keep the number of their line under this key; rename yours"
-        )
+        reason = "completions keep the number of their line under this key; rename yours"
+        raise DiagramError("given", reason)
     if vocabulary is not None:
         check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
-    if diagram.num_rooms > max_nodes:
-        raise DiagramError(
-            "rooms", f"{diagram.num_rooms} rooms, more than the {max_nodes} that the model knows"
-        )
+    if (num := diagram.num_rooms) > max_nodes:
+        raise DiagramError("rooms", f"{num} rooms, more than the {max_nodes} that the model knows")
     return diagram
 
 
@@ -362,18 +348,16 @@ def _check_lines(path: Path) -> None:
     # files of other formats, and documents of several lines
     reason = foreign_format(path)
     if not reason and one_document(path):
-        reason = (
-            "one JSON text of several lines, or a list; expected one JSON object per line, a "
-            "partial diagram each"
-        )
+        reason = "one JSON text of several lines, or a list; expected one JSON object per line"
+        reason += ", a partial diagram each"
     if not reason and next(numbered_lines(path), None) is None:
         reason = "the file is empty; expected one JSON object per line"
     if reason:
         raise ValueError(f"{path}: {reason}")
 
 
-def _room_codes(data: object) -> RoomCodes:
+def _room_codes(data: object) -> code_tables.RoomCodes:
     """Codes of the rooms of a JSON object."""
     if not isinstance(data, Mapping):
-        return RoomCodes()
-    return codes_of(data.get("rooms"), data.get(CODES_FIELD))
+        return code_tables.RoomCodes()
+    return code_tables.codes_of(data.get("rooms"), data.get(code_tables.CODES_FIELD))

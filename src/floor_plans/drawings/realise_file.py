@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
@@ -55,9 +55,8 @@ _PICTURES = (".svg", ".png")
 
 
 def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> None:
-    """Find a plan for every diagram of FILE. After Ctrl-C the plans found so far are written.
-    Raises ``ValueError`` for wrong options, and ``SystemExit`` if a plan breaks a rule and
-    ``strict`` forbids it."""
+    """Find a plan for every diagram of FILE; after Ctrl-C the plans found so far are written.
+    Raises ``ValueError`` for wrong options, and ``SystemExit`` for broken rules if ``strict``."""
     if options.near is not None and options.total_area is not None:
         raise ValueError(
             f"total_area={options.total_area:g} and near={options.near} are both given: rooms keep "
@@ -108,9 +107,8 @@ def checked_files(
             raise ValueError(f"formats={options.formats}: {known}")
     picture = Path(options.picture)
     if picture.suffix not in _PICTURES or picture.name != options.picture:
-        raise ValueError(
-            f"picture={picture}: expected a name in {' or '.join(_PICTURES)}, without a folder"
-        )
+        expected = f"expected a name in {' or '.join(_PICTURES)}, without a folder"
+        raise ValueError(f"picture={picture}: {expected}")
     # threads, by default one for each core that this process may use, and packages
     threads = options.threads
     if threads is None:
@@ -153,41 +151,33 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
 
 def _outline_of_options(options: argparse.Namespace) -> Outline:
     """Outline that the options give: a boundary, in a file or as text, or a ratio."""
-    if options.boundary is None:
+    text = given = options.boundary
+    if given is None:
         return Outline(ratio=options.ratio)
-    path = Path(options.boundary)
-    text = options.boundary
+    # corners, or the name of a file
+    if not given.lstrip().startswith("["):
+        if not (path := Path(given)).is_file():
+            raise ValueError(
+                f"boundary={path}: no such file; expected a JSON file or the corners "
+                "[[x, y], ...] themselves, in metres"
+            )
+        text = path.read_text(encoding="utf-8-sig")
     try:
-        # corners, or the name of a file
-        if not text.lstrip().startswith("["):
-            if not path.is_file():
-                raise ValueError(
-                    f"boundary={path}: no such file; expected a JSON file or the corners "
-                    "[[x, y], ...] themselves, in metres"
-                )
-            text = path.read_text(encoding="utf-8-sig")
-        corners = json.loads(text)
+        return Outline(boundary=json.loads(text), ratio=options.ratio)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"boundary={options.boundary}: not JSON ({error}); expected [[x, y], ...] in metres"
-        ) from error
-    return Outline(boundary=corners, ratio=options.ratio)
+        reason = f"not JSON ({error}); expected [[x, y], ...] in metres"
+        raise ValueError(f"boundary={given}: {reason}") from error
 
 
 def _read_front_door(text: str | None) -> tuple[float, float] | None:
     """Parse ``[5.5,9]`` as a point. Raises ``ValueError`` for anything else."""
     if text is None:
         return None
-    try:
-        point = json.loads(text)
-        if not isinstance(point, list):
-            raise TypeError
-        x, y = point
-        return float(x), float(y)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"front_door={text}: expected its place [x,y] on the boundary, in metres"
-        ) from error
+    with suppress(TypeError, ValueError):
+        if isinstance(point := json.loads(text), list):
+            x, y = map(float, point)
+            return x, y
+    raise ValueError(f"front_door={text}: expected its place [x,y] on the boundary, in metres")
 
 
 def _earlier_plans(
@@ -231,8 +221,7 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements and locations of the plans of a file or folder. ``problems``: sentences on plans
-    that cannot be read."""
+    """Judgements and locations of the plans read. ``problems``: sentences on plans that are not."""
 
     path: Path
     rules: RuleSet
@@ -333,17 +322,23 @@ def drop_invalid_plans(
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
     """Judge the plans of a report. ``unit``: unit of boxes that state none. Raises ``ValueError``
     without shapely, and if the box sizes are implausible for the stated unit."""
-    check_installed()
-    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
-    plans = floor_plans([report.diagrams[k] for k in rows], unit)
+    places, plans = _boxed_plans(report, unit)
     return RuleReport(
         report.path,
         rules,
-        tuple(report.places[k] for k in rows),
+        places,
         tuple(judge(plan, rules) for plan in plans),
-        num_without_boxes=len(report.diagrams) - len(rows),
+        num_without_boxes=len(report.diagrams) - len(plans),
         problems=tuple(problem.sentence() for problem in report.problems),
     )
+
+
+def _boxed_plans(report: ReadReport, unit: str) -> tuple[tuple[str, ...], Sequence[FloorPlan]]:
+    """Locations and plans of the diagrams with boxes."""
+    check_installed()
+    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
+    plans = floor_plans([report.diagrams[k] for k in rows], unit)
+    return tuple(report.places[k] for k in rows), plans
 
 
 def door_graph(plan: FloorPlan) -> RoomGraph:
@@ -367,16 +362,14 @@ def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
 def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
     """Space syntax of the doors of each plan, and the edit distance from its relations to those of
     its floors, as JSON. ``unit``: unit of boxes that state none."""
-    check_installed()
-    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
     found = []
-    for k, plan in zip(rows, floor_plans([report.diagrams[k] for k in rows], unit), strict=True):
+    for place, plan in zip(*_boxed_plans(report, unit), strict=True):
         rooms = space_syntax(door_graph(plan), FRONT_DOOR)
         named = {room: name_of(plan, room) if room >= 0 else "outside" for room in rooms}
         began, distance = time.monotonic(), edit_distance(*relation_graphs(plan), seconds=SECONDS)
         found.append(
             {
-                "place": report.places[k],
+                "place": place,
                 "rooms": [{"room": named[room]} | each for room, each in rooms.items()],
                 "edit_distance": distance,
                 "edit_distance_is_exact": distance == 0 or time.monotonic() - began < SECONDS,

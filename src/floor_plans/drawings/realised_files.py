@@ -1,5 +1,4 @@
-"""``PlanFiles``: a folder of realised plans with ``plans.jsonl``, a picture, other formats, and
-numbers."""
+"""``PlanFiles``: a folder of realised plans: ``plans.jsonl``, a picture, other formats, numbers."""
 
 from __future__ import annotations
 
@@ -11,18 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion import runtime
 from discrete_diffusion.config import Later, counted, unknown_name
-from discrete_diffusion.runtime import (
-    atomic_folder,
-    atomic_write,
-    ensured_folder,
-    growing_file,
-    note_of_complete_files,
-    write_text,
-)
+from discrete_diffusion.runtime import write_text
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.dxf import dxf_of
@@ -41,8 +35,7 @@ DEFAULT = DrawingStyle()
 
 @dataclass(frozen=True)
 class PlanFormat:
-    """Format of a plan: end of a file's name, content of a plan's file, and whether it can be read
-    again."""
+    """Format of a plan: end of a file's name, content of a plan's file; ``is_read``: also read."""
 
     suffix: str
     content_of: Callable[[FloorPlan, DrawingStyle], str | bytes]
@@ -73,7 +66,7 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
     if isinstance(content, str):
         write_text(Path(path), content)
         return
-    with atomic_write(Path(path)) as unfinished:
+    with runtime.atomic_write(Path(path)) as unfinished:
         unfinished.write_bytes(content)
 
 
@@ -127,9 +120,10 @@ class PlanFiles:
         text = ""
         realised: list[Realised] = []
         scores: list[tuple[Scores, ...]] = []
-        with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
+        folder, picture = self.folder, self.folder / self.picture
+        with runtime.ensured_folder(folder), runtime.note_of_complete_files(folder, self.names):
             # lines of plans as they are found
-            with growing_file(self.folder / PLANS) as append:
+            with runtime.growing_file(folder / PLANS) as append:
                 for job, any_order in zip(jobs, plans, strict=True):
                     if stop_asked() and not any_order.plans:
                         break  # the search was stopped
@@ -140,27 +134,27 @@ class PlanFiles:
                     text += lines
                     if stop_asked():
                         break
-                write_text(self.folder / PLANS, text)
+                write_text(folder / PLANS, text)
             numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
             pairs = [pair for pair in zip(jobs, realised, strict=False) if pair[1].plans]
             if raised := sum(len(_rooms_at_least_area(*pair)) for pair in pairs):
                 numbers["num_areas_at_least"] = raised
             if len(realised) < len(jobs):
                 numbers["num_not_tried"] = len(jobs) - len(realised)
-            write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
+            write_text(folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
             # the picture of the diagrams with a plan
             shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
-            (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
+            picture.unlink(missing_ok=True)  # of other plans
             if shown:
                 of_shown = [scored for scored in scores if scored]
-                plan_pictures.plot_realised(shown, of_shown, self.folder / self.picture)
+                plan_pictures.plot_realised(shown, of_shown, picture)
             # a folder for each format, and files by number of diagram: dxf/7.dxf, dxf/7-2.dxf
             for name in self.formats:
-                say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
-                with atomic_folder(self.folder / name, replaced=say) as folder:
+                say = partial(logger.info, "the earlier %s is now %s", folder / name)
+                with runtime.atomic_folder(folder / name, replaced=say) as unfinished:
                     for number, of_job in shown:
                         for variant, plan in enumerate(of_job, start=1):
-                            path = folder / f"{_stem(number, variant)}{FORMATS[name].suffix}"
+                            path = unfinished / f"{_stem(number, variant)}{FORMATS[name].suffix}"
                             write_plan(path, plan, name, self.style)
         return numbers
 
@@ -202,24 +196,21 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
     for number, of_diagram in enumerate(realised, start=1):
         if not of_diagram.plans:
             broken.append({"plan": f"{number}", "rules": {}})
+        other = EXCLUDED if of_diagram.excluded else NOT_FOUND
         for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
-            other = EXCLUDED if of_diagram.excluded else NOT_FOUND
-            rules = {
-                each.rule: PROVED if each.proved else other for each in shortfalls if each.rule
-            }
-            if rules:
+            unmet = [each for each in shortfalls if each.rule]
+            if rules := {each.rule: PROVED if each.proved else other for each in unmet}:
                 why = of_diagram.explanation.sentences(of_diagram.names)
                 broken.append({"plan": _stem(number, variant), "rules": rules, "why": why})
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
+    kinds = [{each.kind for each in found.given_up} for found in plans]
     return {
         "num_diagrams": len(realised),
         "num_with_plan": len(plans),
         "num_plans": sum(len(found.plans) for found in realised),
         "num_all_met": sum(not found.given_up for found in plans),
-        "given_up": dict(
-            Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
-        ),
+        "given_up": dict(Counter(chain(*kinds))),
         "broken": broken,
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
@@ -230,8 +221,7 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
 
 
 def broken_rules(numbers: dict[str, Any]) -> str:
-    """Describe every plan that breaks a rule, and every diagram without a plan, in a line each.
-    Empty if there are none."""
+    """Describe every plan that breaks a rule, and every diagram without a plan, in a line each."""
     named = []
     for each in numbers["broken"]:
         rules = [f"{rule} ({why})" for rule, why in each["rules"].items()]

@@ -22,7 +22,7 @@ from discrete_diffusion.sampling import Model, exactness_facts, sample_in_batche
 from discrete_diffusion.sampling import approximations as sampler_approximations
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import lines_of, write_diagrams
-from floor_plans.diagrams.metrics.structure import never_valid
+from floor_plans.diagrams.metrics.diagrams import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN
 from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completions, save_trajectory

@@ -40,8 +40,13 @@ from discrete_diffusion.sampling import Model, sample_in_batches
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import METRICS, SIZE_DEPENDENT, bubble_metrics
-from floor_plans.diagrams.metrics.structure import stratified_metrics, structure_metrics
+from floor_plans.diagrams.metrics.diagrams import (
+    METRICS,
+    SIZE_DEPENDENT,
+    bubble_metrics,
+    stratified_metrics,
+    structure_metrics,
+)
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode, encode

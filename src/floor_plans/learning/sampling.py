@@ -37,7 +37,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode

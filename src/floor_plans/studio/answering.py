@@ -30,7 +30,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_plan_json
 from floor_plans.diagrams.files.graph_formats import to_graphml
-from floor_plans.diagrams.metrics.structure import never_valid
+from floor_plans.diagrams.metrics.diagrams import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, svg_of
 from floor_plans.diagrams.pictures.placement import place_all

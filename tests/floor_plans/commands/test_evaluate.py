@@ -26,8 +26,7 @@ from discrete_diffusion.evaluation.tables import COLUMNS, print_table
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams
-from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics, structure_metrics
 from floor_plans.learning import build
 from interrupting import stop_at_call, stop_when_measuring, stopped
 

@@ -10,8 +10,12 @@ from hypothesis import given, settings
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import DISTANCES, METRIC_MEANINGS, bubble_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import (
+    DISTANCES,
+    METRIC_MEANINGS,
+    bubble_metrics,
+    structure_metrics,
+)
 
 NAMES = [
     *("valid", "connected", "at_most_one_living_room", "at_most_one_entrance"),

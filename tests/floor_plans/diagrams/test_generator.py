@@ -24,7 +24,7 @@ from discrete_diffusion.layout import (
     VocabConfig,
 )
 from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.procedural import generator
 from floor_plans.diagrams.procedural.generator import (
     BLOCK_SIZE,

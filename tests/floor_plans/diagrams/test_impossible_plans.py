@@ -8,7 +8,7 @@ from hypothesis import given
 from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.contradiction import (

@@ -22,8 +22,13 @@ from discrete_diffusion.evaluation import (
 from discrete_diffusion.evaluation.tables import COLUMNS, markdown
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import DISTANCES, OF_COVERAGE, SHARES, bubble_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import (
+    DISTANCES,
+    OF_COVERAGE,
+    SHARES,
+    bubble_metrics,
+    structure_metrics,
+)
 from floor_plans.learning.evaluation import score_samples, shown_sizes
 from floor_plans.learning.report import DiagramReport
 

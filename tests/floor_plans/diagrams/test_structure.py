@@ -10,11 +10,7 @@ from diagram_examples import REL, SOUND, diagram, graph, random_diagrams
 from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER
 from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.structure import (
-    never_valid,
-    stratified_metrics,
-    structure_metrics,
-)
+from floor_plans.diagrams.metrics.diagrams import never_valid, stratified_metrics, structure_metrics
 from floor_plans.diagrams.vocabulary import FORBIDDEN_INSIDE
 from plan_examples import agrees
 

@@ -13,7 +13,7 @@ from discrete_diffusion.data.graph_tokens import distinct_keys, random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, decode, encode, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.tokens import SYMMETRIES, moved_relations, symmetric_images
 from floor_plans.learning.build import DiagramDataset
 

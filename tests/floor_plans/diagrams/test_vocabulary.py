@@ -14,8 +14,7 @@ from floor_plans import BubbleDiagram, PartialDiagram, decode, encode, read_diag
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.graph_formats import from_graphml, to_graphml
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.diagrams import bubble_metrics
-from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.diagrams.metrics.diagrams import bubble_metrics, structure_metrics
 from floor_plans.diagrams.partial import decode_partial, encode_partial
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.tokens import symmetric_images

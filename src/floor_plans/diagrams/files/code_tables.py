@@ -15,14 +15,8 @@ from typing import Any, NamedTuple
 
 from discrete_diffusion.config import unknown_name
 from discrete_diffusion.layout import ROOM_TYPES
-from floor_plans.diagrams.files.fields import (
-    ROOM_WORDS,
-    DiagramError,
-    checked_box,
-    is_numbered_bedroom,
-    room_code,
-    room_type_of,
-)
+from floor_plans.diagrams.files import fields
+from floor_plans.diagrams.files.fields import ROOM_WORDS, DiagramError
 from floor_plans.diagrams.vocabulary import DIRECTIONS
 
 CODES_FIELD = "codes"  # field of a record that names the table of its codes
@@ -55,10 +49,10 @@ class CodeTable:
     def room(self, room: object, where: str) -> str:
         """Room type, ``BEDROOM`` or door of a code, or of a room given by name. Raises
         ``DiagramError`` for an unknown code or name."""
-        if is_numbered_bedroom(room):
+        if fields.is_numbered_bedroom(room):
             return BEDROOM
         if isinstance(room, str):
-            return ROOM_TYPES[room_code(room, where, DIRECTIONS)]
+            return ROOM_TYPES[fields.room_code(room, where, DIRECTIONS)]
         if isinstance(room, int) and not isinstance(room, bool):
             if found := self.known.get(room):
                 return found
@@ -167,14 +161,14 @@ def room_types(
 def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
-    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types as ``with_master_bedroom``
-    does."""
-    numbered = [is_numbered_bedroom(room) for room in rooms]
+    """Replace "Bedroom 1", "Bedroom 2", ... by room types, as ``with_master_bedroom`` does."""
+    numbered = [fields.is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):
         return list(rooms)
+    words = [room if isinstance(room, str) else "" for room in rooms]
     named = [
-        BEDROOM if is_one else room_type_of(room, ROOM_TYPES) if isinstance(room, str) else None
-        for room, is_one in zip(rooms, numbered, strict=True)
+        BEDROOM if is_one else fields.room_type_of(word, ROOM_TYPES)
+        for word, is_one in zip(words, numbered, strict=True)
     ]
     types = with_master_bedroom(named, areas() if areas else None)
     return [kind if one else room for room, kind, one in zip(rooms, types, numbered, strict=True)]
@@ -182,7 +176,7 @@ def number_bedrooms(
 
 def areas_of(boxes: Sequence[object]) -> list[float]:
     """Areas of boxes, width times height; ``DiagramError`` for anything that is not a box."""
-    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    checked = [fields.checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
     return [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in checked]
 
 

@@ -1,5 +1,4 @@
-"""Fields of a diagram: names of room types in any wording, and checks of rooms, relations and
-boxes."""
+"""Fields of a diagram: room types in any wording, and checks of rooms, relations and boxes."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ _LONGEST_FIELD = 80  # most characters of a field's name that a message quotes
 
 
 class DiagramError(ValueError):
-    """Error in one ``field`` of a diagram (e.g. "relations[3]"), or in all of it if that is empty,
-    with the ``reason``."""
+    """Error for a ``reason`` in a ``field``, such as "relations[3]", empty for a whole diagram."""
 
     def __init__(self, field: str, reason: str) -> None:
         if not field.isprintable() or len(field) > _LONGEST_FIELD:  # a key of somebody's metadata
@@ -94,9 +92,8 @@ class SizeError(DiagramError):
 
 
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
-    """Code of a room type in ``vocabulary``, or in any vocabulary. ``value``: a name or an
-    unambiguous word of room_words.yaml, also with a number, or RPLAN's code 0..12; else
-    ``DiagramError``."""
+    """Code of a room type in ``vocabulary``, or in any. ``value``: a name or an unambiguous word of
+    room_words.yaml, also with a number, or RPLAN's code 0..12; else ``DiagramError``."""
     codes = _ROOM_CODES
     if vocabulary is not None:
         codes = {name: _ROOM_CODES[name] for name in vocabulary.room_types}
@@ -222,8 +219,7 @@ def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
 
 
 def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
-    """Return [i, j, relation] with the relation as given; raise ``DiagramError`` unless the rooms
-    are two different integers in 0..n - 1."""
+    """Return [i, j, relation], the relation as given; ``DiagramError`` if i or j is no room."""
     i, j, name = _triple(value, field)
     i, j = (checked_integer(number, field, "a room number") for number in (i, j))
     if not (0 <= i < n and 0 <= j < n and i != j):
@@ -234,8 +230,7 @@ def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
 
 def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, int], ...]:
     """Read triples i < j from a JSON list of [i, j, relation] between ``n`` rooms, by name or code;
-    a pair i > j is inverted, "no-edge" is dropped. Raises ``DiagramError`` naming ``field[k]``,
-    also for a pair that is listed twice."""
+    a pair i > j is inverted, "no-edge" is dropped. Raises ``DiagramError`` naming ``field[k]``."""
     if not isinstance(value, list | tuple):
         raise DiagramError(field, f"expected a list of [i, j, relation], got {reprlib.repr(value)}")
     listed: dict[tuple[int, int], int] = {}

@@ -15,20 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from discrete_diffusion.runtime import (
-    CSV,
-    GRAPHML,
-    JSON,
-    JSON_LINES,
-    TSV,
-    CompressedFileError,
-    FileKind,
-    begins_with_bytes,
-    begins_with_text,
-    kind_of,
-    open_unpacked,
-    suffix_of,
-)
+from discrete_diffusion import runtime
+from discrete_diffusion.runtime import FileKind, begins_with_bytes, begins_with_text
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 
 _READ = "data=plans reads it"
@@ -87,9 +75,9 @@ class RepeatedKeys(dict[str, Any]):
 def open_plans(path: Path) -> Iterator[BinaryIO]:
     """Open a file as ``open_unpacked`` does; raise ``DiagramError`` for a damaged gzip file."""
     try:
-        with open_unpacked(path) as file:
+        with runtime.open_unpacked(path) as file:
             yield file
-    except CompressedFileError as error:
+    except runtime.CompressedFileError as error:
         raise DiagramError("", str(error)) from error
 
 
@@ -224,7 +212,8 @@ WHAT_IS_READ = (
 )
 
 
-_PLANS = (JSON_LINES, JSON, GRAPHML, GEOJSON, DXF)  # their readers report errors themselves
+# kinds of files whose readers report errors themselves
+_PLANS = (runtime.JSON_LINES, runtime.JSON, runtime.GRAPHML, GEOJSON, DXF)
 
 
 def foreign_format(path: Path) -> str | None:
@@ -232,11 +221,11 @@ def foreign_format(path: Path) -> str | None:
     Raises ``DiagramError`` for a damaged compressed file."""
     with open_plans(path) as file:
         head = file.read(4096)
-    if markup := markup_format(head, suffix_of(path)):
+    if markup := markup_format(head, runtime.suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
-    kind = kind_of(path, _PLANS)
-    is_damaged_json = kind in (CSV, TSV) and head.lstrip().startswith((b"{", b"["))
-    if kind is None or kind in _PLANS or is_damaged_json or suffix_of(path) == ".graphml":
+    kind = runtime.kind_of(path, _PLANS)
+    is_damaged_json = kind in (runtime.CSV, runtime.TSV) and head.lstrip().startswith((b"{", b"["))
+    if kind is None or kind in _PLANS or is_damaged_json or runtime.suffix_of(path) == ".graphml":
         return None
     return f"{kind.sentence()} ({WHAT_IS_READ})"
 

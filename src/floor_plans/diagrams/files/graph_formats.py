@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree.ElementTree import ParseError
 
 from discrete_diffusion.config import Later
-from discrete_diffusion.runtime import atomic_folder, atomic_write, progress
+from discrete_diffusion.runtime import atomic_folder, progress, write_text
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import CODE_TABLES, OUR_TABLE, areas_of, room_types
 from floor_plans.diagrams.files.fields import DiagramError, check_size, read_relations, room_code
@@ -102,8 +102,7 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
 
 
 def to_graphml(diagram: BubbleDiagram) -> str:
-    """Convert to GraphML text, with the metadata as a JSON string. Raises ``ValueError`` if the
-    metadata cannot be written as JSON."""
+    """Convert to GraphML, with metadata as a JSON string; ``ValueError`` if that cannot hold it."""
     graph = to_networkx(diagram)
     try:
         graph.graph["metadata"] = json.dumps(graph.graph["metadata"], allow_nan=False)
@@ -214,22 +213,22 @@ def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: boo
     """Write diagrams as JSON lines, which ``read_diagrams`` reads. ``names``: write room types and
     relations by name, otherwise by code. Raises ``ValueError`` naming the diagram whose metadata
     cannot be written as JSON."""
-    _write(path, (f"{text}\n" for text in _texts(diagrams, names)))
+    write_text(Path(path), lines_of(diagrams, names=names))
 
 
-def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
+def lines_of(diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> str:
     """JSON lines of diagrams, as ``write_diagrams`` writes them."""
-    return "".join(f"{text}\n" for text in _texts(diagrams))
+    return "".join(f"{text}\n" for text in _texts(diagrams, names))
 
 
 def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
-    _write(path, ["[\n", ",\n".join(_texts(diagrams, names)), "\n]\n"])
+    write_text(Path(path), "[\n" + ",\n".join(_texts(diagrams, names)) + "\n]\n")
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
     """Write one diagram as GraphML, which ``read_diagrams`` reads back."""
-    _write(path, [to_graphml(diagram)])
+    write_text(Path(path), to_graphml(diagram))
 
 
 def write_each(
@@ -241,8 +240,7 @@ def write_each(
     replaced: Callable[[Path], object] | None = None,
 ) -> None:
     """Write diagram k as ``folder/000k.suffix``, numbered from 1; either all files appear or none.
-    ``replaced``: see ``atomic_folder``; with None, ``ValueError`` for a folder that is not empty.
-    """
+    ``replaced``: see ``atomic_folder``; without it, ``ValueError`` for a folder with files."""
     taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     if taken and replaced is None:
         raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
@@ -253,7 +251,7 @@ def write_each(
             write(unfinished / f"{number:0{digits}}{suffix}", diagram)
 
 
-def _texts(diagrams: Iterable[BubbleDiagram], names: bool = True) -> Iterator[str]:
+def _texts(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
     for k, diagram in enumerate(diagrams):
         data = diagram.to_json(names=names)
         try:
@@ -261,11 +259,3 @@ def _texts(diagrams: Iterable[BubbleDiagram], names: bool = True) -> Iterator[st
         except (TypeError, ValueError, RecursionError) as error:
             reason = f"its metadata cannot be written as JSON ({error})"
             raise ValueError(f"diagram {k}: {reason}") from error
-
-
-def _write(path: Paths, texts: Iterable[str]) -> None:
-    with (
-        atomic_write(Path(path)) as unfinished,
-        unfinished.open("w", encoding="utf-8", newline="\n") as file,
-    ):
-        file.writelines(texts)

@@ -24,8 +24,7 @@ _LARGEST_RATIO = 1032  # largest compression ratio of zlib
 
 
 def limit_resources(size: int) -> None:
-    """Limit memory and processor time, where the system can. For comparison, 5,000 plans in 1 MB
-    take 80 MB and half a second."""
+    """Limit memory and processor time, if possible; 5,000 plans take 80 MB and half a second."""
     if sys.platform == "win32":
         return
     import resource

@@ -261,8 +261,7 @@ _Rooms = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RecognisedCodes:
-    """Table of room codes ``named`` by the user, or of each file; ``doubts``: plans that another
-    table fits better."""
+    """Table of room codes ``named`` by the user, or of each file; ``doubts`` about such tables."""
 
     named: str | None
     tables: Mapping[Path, str]
@@ -367,8 +366,8 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """Template of a sentence on why a table does not fit a plan but another one does; empty if it
-    fits, None if it lacks a code."""
+    """Reason that a table does not fit a plan but another one does: empty if it fits, None if it
+    lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None

@@ -15,14 +15,11 @@ import yaml
 
 MAX_BYTES = 100_000  # largest size of the file of a brief, in bytes
 _LONGEST_TEXT = 80  # most characters of a rule that a message quotes
-_BOOLEANS = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
-    ("false", "no", "off"), False
-)
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 class BriefError(ValueError):
-    """Error in one place of a brief: ``key``, such as ``rooms.Bathroom``, and ``line`` of its file,
-    None for a Python object."""
+    """Error at a ``key`` of a brief, such as ``rooms.Bathroom``, and a ``line`` if it is a file."""
 
     def __init__(
         self, reason: str, *, key: str = "", line: int | None = None, path: Path | None = None
@@ -147,8 +144,7 @@ def read_node(
 
 
 def parse_yaml(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
-    """Parse YAML or JSON. Raises ``BriefError`` naming the line for other text, a repeated key, and
-    an empty text."""
+    """Parse YAML or JSON. Raises ``BriefError`` with the line of other text or a repeated key."""
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:

@@ -51,8 +51,7 @@ def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
 
 def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = SECONDS) -> float:
     """Count the least edits from one graph to the other: adding or removing a room or a pair,
-    changing a type. Numbers of rooms do not matter. An upper bound if ``seconds`` do not suffice.
-    """
+    changing a type. Room numbers do not matter. An upper bound if ``seconds`` do not suffice."""
     # edits that keep the numbers are enough, and often few
     bound = len(wanted.types.items() ^ found.types.items()) + wrong_pairs(wanted, found)
     if not bound:

@@ -240,15 +240,13 @@ class DiagramSet(Sequence[BubbleDiagram]):
 
     @cached_property
     def canonical_orders(self) -> Ints:
-        """Int[M, S]: order of rooms, first n entries of a row, that brings equal diagrams to the
-        same form."""
+        """Int[M, S]: orders of rooms, first n entries, that give equal diagrams the same form."""
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         return canonical_orders(self.tokens, num_rooms, self._vocab).orders.numpy()
 
     @cached_property
     def canonical_keys(self) -> Keys:
-        """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling; boxes and
-        metadata are ignored."""
+        """Bytes[M]: keys that two diagrams share iff they are equal up to relabelling."""
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = torch.from_numpy(self.canonical_orders)
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)
@@ -344,8 +342,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return self.pair_histogram[:, :, :-1].sum(axis=(0, 1))
 
     def share_related(self, least: int) -> Floats:
-        """Float[T, T], symmetric: share of related pairs of rooms by their types; NaN for fewer
-        than ``least`` >= 1 pairs."""
+        """Float[T, T], symmetric: share of related pairs by types; NaN for fewer than ``least``."""
         pairs = self.pair_histogram.sum(axis=2)
         related = pairs - self.pair_histogram[:, :, -1]
         pairs, related = (upper + np.triu(upper, 1).T for upper in (pairs, related))

@@ -15,14 +15,8 @@ import yaml
 from numpy.typing import NDArray
 
 from discrete_diffusion.viz import FAINT_LINE, LINE
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.geometry import transitive_closure
-from floor_plans.diagrams.vocabulary import (
-    INSIDE,
-    NO_EDGE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    SURROUNDING,
-)
 
 HINT_LINE, WALL_LINE = "#b6c1d0", "#cdd5e0"
 BROKEN_LINE = "#d9546a"
@@ -34,8 +28,7 @@ DOTS: Dashes = (0, (0.1, 2.6))  # dots, for lines with round caps
 DASHES: Dashes = (0, (2.5, 2.0))
 
 Knowledge = Literal["known", "wall", "unknown", "broken"]
-"""State of a relation in a picture: stated, stated as a wall without a door, unknown, or violated
-by the picture."""
+"""State of a relation: stated, stated as a wall without door, unknown, or violated in a picture."""
 
 LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
     "known": (LINE, "solid"),
@@ -49,8 +42,7 @@ LINE_STYLES: dict[Knowledge, tuple[str, Dashes | str]] = {
 @dataclass(frozen=True)
 class RoomStyle:
     """Style of the rooms of a type. ``label``: short name that fits a bubble. ``name``: full name
-    for the legend. ``colour``: fill, ``#rrggbb``. ``radius``: radius of the bubble, living room =
-    1."""
+    for the legend. ``colour``: fill, ``#rrggbb``. ``radius``: of the bubble, living room = 1."""
 
     label: str
     name: str
@@ -152,9 +144,10 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     # tables of the listed relations
     for b, diagram in enumerate(diagrams):
         for i, j, r in diagram.relations:
-            order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
-            related[b, i, j] = related[b, j, i] = r != NO_EDGE
-            contained[b, i, j], contained[b, j, i] = r == INSIDE, r == SURROUNDING
+            order[b, i, j] = vocabulary.RELATION_X_ORDER[r], vocabulary.RELATION_Y_ORDER[r]
+            related[b, i, j] = related[b, j, i] = r != vocabulary.NO_EDGE
+            contained[b, i, j] = r == vocabulary.INSIDE
+            contained[b, j, i] = r == vocabulary.SURROUNDING
     # orders on a cycle that contradict a nearly sorted sequence are dropped
     order = order - order.swapaxes(1, 2)
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
@@ -190,8 +183,7 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
 
 
 def _grown_radii(base: Array, inside: Mask) -> Array:
-    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for inner ones and a
-    label."""
+    """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for inner ones and labels."""
     # inner bubbles are at most a share of the smallest one around them
     around = np.where(inside, base[:, None, :], FAR).min(axis=2)
     radii = np.minimum(base, np.maximum(0.74 * around, 0.5))

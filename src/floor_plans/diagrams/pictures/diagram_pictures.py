@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -130,6 +129,8 @@ def text_width(text: str) -> float:
     return float(outline.get_extents().width) / 100
 
 
+_SAME_IDS: Any = {"svg.hashsalt": "discrete-diffusion"}  # of equal pictures in SVG
+
 MARGIN = 0.16  # white border of a page, in inches
 KEY_LINE, KEY_POINTS = 0.26, 8.0
 """Height of a line of the key in inches, and size of its letters in points."""
@@ -165,18 +166,16 @@ class Entry:
             axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=self.colour, edgecolor=edge))
         if self.shown == "unknown":
             dotted: dict[str, Any] = {"linestyle": bubbles.DOTS, "dash_capstyle": "round"}
-            axes.plot(
-                [x + 0.16, x + 0.34], [y, y], color=bubbles.HINT_LINE, linewidth=1.2, **dotted
-            )
+            dotted |= {"color": bubbles.HINT_LINE, "linewidth": 1.2}
+            axes.plot([x + 0.16, x + 0.34], [y, y], **dotted)
         axes.text(x + self.indent, y + 0.04, self.name, fontsize=KEY_POINTS, **CAPTION)
 
 
 def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
-    """Entries of the key: room types by code, relations without direction, then optional entries.
-    ``unknown``: add an entry for unknown rooms and relations. ``broken``: name of the entry for
-    violated relations, empty for none."""
+    """Entries of the key: room types by code, relations without direction, then optional entries:
+    one for ``unknown`` rooms and relations, and one named ``broken`` for violated relations."""
     plans = list(plans)
     codes = {code for plan in plans for code in plan.rooms if code is not None}
     entries = [Entry(style.name, style.colour) for style in map(bubbles.room_style, sorted(codes))]
@@ -267,7 +266,7 @@ class Sheet:
         # without dates, so that equal pictures are equal files
         if path is not None:
             metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-            with atomic_write(path) as unfinished, _same_ids():
+            with atomic_write(path) as unfinished, rc_context(_SAME_IDS):
                 self.figure.savefig(unfinished, dpi=self.figure.dpi, metadata=metadata)
         return self.figure
 
@@ -275,14 +274,9 @@ class Sheet:
 def svg_of(figure: Figure) -> str:
     """Convert a figure to SVG text."""
     text = io.StringIO()
-    with _same_ids():
+    with rc_context(_SAME_IDS):
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
-
-
-def _same_ids() -> AbstractContextManager[None]:
-    """Context in which equal pictures have equal SVG ids."""
-    return rc_context({"svg.hashsalt": "discrete-diffusion"})
 
 
 def checked_path(path: str | Path | None) -> Path | None:
@@ -291,13 +285,6 @@ def checked_path(path: str | Path | None) -> Path | None:
         name = Path(path).name
         raise ValueError(f"cannot write {name!r}: choose a name that ends in .png or .svg")
     return None if path is None else Path(path)
-
-
-def check_positive(**numbers: float | None) -> None:
-    """Raise ``ValueError`` for the first number that is neither None nor positive."""
-    for name, value in numbers.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name}={value} must be positive")
 
 
 def wrap_entries(entries: Sequence[Entry], width: float) -> list[list[Entry]]:

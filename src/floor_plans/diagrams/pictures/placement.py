@@ -262,8 +262,7 @@ FLATNESS = 2.2  # weight of vertical against horizontal distances, since labels 
 
 @dataclass(frozen=True)
 class Line:
-    """A line between two bubbles. ``points``: Float[P, 2], from rim to rim. ``depth``: number of
-    bubbles around the deeper end."""
+    """Line of points Float[P, 2] from rim to rim; ``depth``: bubbles around its deeper end."""
 
     points: Array
     depth: int

@@ -14,21 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from discrete_diffusion.viz import (
-    DIFFERENCE_MAP,
-    LINE,
-    MUTED_TEXT,
-    REAL,
-    SAMPLED,
-    SHARE_MAP,
-    TEXT,
-    TICK_POINTS,
-    add_colour_bar,
-    add_legend,
-    new_figure,
-    save_figure,
-    style_axes,
-)
+from discrete_diffusion import viz
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.pictures.bubbles import room_style
@@ -57,7 +43,7 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     longest = [max(len(panel.real), len(panel.sampled)) for panel in panels]
     counts = [len(panel.names or range(n)) for panel, n in zip(panels, longest, strict=True)]
     widths = [max(3.4, 0.3 * count + 1.0) for count in counts]
-    figure = new_figure(sum(widths), 3.9)
+    figure = viz.new_figure(sum(widths), 3.9)
     grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
     # panels, then one legend
     for axes, panel, length in zip(grid, panels, longest, strict=True):
@@ -67,10 +53,10 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
         if panel.names is None and (real + sampled).any():
             start = int((real + sampled).nonzero()[0][0])
         at = np.arange(start, length)
-        axes.bar(at - 0.2, real[start:], width=0.38, color=REAL, label="real")
-        axes.bar(at + 0.2, sampled[start:], width=0.38, color=SAMPLED, label="sampled")
+        axes.bar(at - 0.2, real[start:], width=0.38, color=viz.REAL, label="real")
+        axes.bar(at + 0.2, sampled[start:], width=0.38, color=viz.SAMPLED, label="sampled")
         of = f"share of {panel.of} (%)"
-        style_axes(axes, title=panel.title, xlabel=panel.xlabel, ylabel=of)
+        viz.style_axes(axes, title=panel.title, xlabel=panel.xlabel, ylabel=of)
         # ticks: numbers, at most _MAX_TICKS, or names
         if panel.names is None:
             axes.set_xticks(at[:: -(-len(at) // _MAX_TICKS)])
@@ -80,8 +66,8 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axes.margins(x=0.02)
     handles, labels = grid[0].get_legend_handles_labels()
-    add_legend(figure, handles=handles, labels=labels, loc="outside upper right", ncols=2)
-    return save_figure(figure, path)
+    viz.add_legend(figure, handles=handles, labels=labels, loc="outside upper right", ncols=2)
+    return viz.save_figure(figure, path)
 
 
 def _percent(counts: NDArray[Any], length: int) -> NDArray[np.float64]:
@@ -155,23 +141,24 @@ def plot_adjacency(
     difference, labels = sampled - real, [names[k] for k in keep.tolist()]
     # three maps, two colour scales
     side = max(3.2, 0.4 * len(labels) + 1.0)
-    figure = new_figure(3 * side + 1.4, side + (0.3 if note else 0.0))
+    figure = viz.new_figure(3 * side + 1.4, side + (0.3 if note else 0.0))
     maps = figure.subplots(1, 3)
     span = max(SMALLEST_SPAN, float(np.nanmax(np.abs(difference), initial=0.0)))
     whole, signed = Normalize(0, 1), Normalize(-span, span)
     for axes, title, shares, colours, norm in (
-        (maps[0], "Real", real, SHARE_MAP, whole),
-        (maps[1], "Sampled", sampled, SHARE_MAP, whole),
-        (maps[2], "Sampled − real", difference, DIFFERENCE_MAP, signed),
+        (maps[0], "Real", real, viz.SHARE_MAP, whole),
+        (maps[1], "Sampled", sampled, viz.SHARE_MAP, whole),
+        (maps[2], "Sampled − real", difference, viz.DIFFERENCE_MAP, signed),
     ):
         _draw_map(axes, shares, labels, title, colours, norm)
     bar: dict[str, Any] = {"shown": lambda share: f"{100 * share:.0f}", "shrink": 0.62}
     bar |= {"aspect": 22, "pad": 0.02}
-    add_colour_bar(figure, SHARE_MAP, whole, "related pairs (%)", ax=[*maps[:2]], **bar)
-    add_colour_bar(figure, DIFFERENCE_MAP, signed, "difference (points)", ax=[maps[2]], **bar)
+    viz.add_colour_bar(figure, viz.SHARE_MAP, whole, "related pairs (%)", ax=[*maps[:2]], **bar)
+    signed_bar = bar | {"ax": [maps[2]]}
+    viz.add_colour_bar(figure, viz.DIFFERENCE_MAP, signed, "difference (points)", **signed_bar)
     if note:
-        figure.supxlabel(note, fontsize=TICK_POINTS, color=MUTED_TEXT)
-    return save_figure(figure, path)
+        figure.supxlabel(note, fontsize=viz.TICK_POINTS, color=viz.MUTED_TEXT)
+    return viz.save_figure(figure, path)
 
 
 def _draw_map(
@@ -181,11 +168,11 @@ def _draw_map(
     lower = np.tril(np.ones_like(shares, dtype=bool))
     # colours, with names at the sides
     axes.imshow(np.where(lower, shares, np.nan), cmap=colours, norm=norm, interpolation="nearest")
-    style_axes(axes, title=title, grid=None)
+    viz.style_axes(axes, title=title, grid=None)
     ticks = np.arange(len(labels))
     axes.set_xticks(ticks, labels, rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(ticks, labels)
-    axes.tick_params(length=0, labelcolor=TEXT)
+    axes.tick_params(length=0, labelcolor=viz.TEXT)
     axes.spines[:].set_visible(False)
     # white lines between cells
     axes.set_xticks(ticks[1:] - 0.5, minor=True)
@@ -195,12 +182,12 @@ def _draw_map(
     # value of each cell, in a legible colour
     for row, column in zip(*np.nonzero(lower), strict=True):
         share = shares[row, column]
-        text, ink = "·", LINE
+        text, ink = "·", viz.LINE
         if not np.isnan(share):
             points = round(100 * share)
             is_signed = norm.vmin != 0 and points != 0
             text = f"{points:+d}".replace("-", "−") if is_signed else f"{points}"
             red, green, blue, _ = colours(norm(share))
-            ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else TEXT
+            ink = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else viz.TEXT
         cell = axes.text(column, row, text, ha="center", va="center", fontsize=7.0, color=ink)
         cell.set_in_layout(False)  # it lies inside the axes; measuring it would only take time

@@ -74,8 +74,7 @@ class _Film:
         self.spots = [label_spot(placement, drawn, room) for room in rooms]
 
     def known(self, pair: tuple[int, int], r: int | None) -> Knowledge:
-        """State of a pair with relation ``r`` (None if unknown), compared with the final
-        positions."""
+        """State of a pair with relation ``r``, None if unknown, by the final positions."""
         if r is None:
             return "unknown"
         if pair in self.nested:
@@ -124,8 +123,7 @@ def animate_trajectories(
     dpi: float = 110.0,
 ) -> None:
     """Write a looping GIF of the states of several diagrams, the finished one last, side by side;
-    a shorter trajectory stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are
-    shown. Leaves no partial file."""
+    a shorter trajectory stays at its last state. At most ``MAX_FRAMES`` states are shown."""
     rows, columns = diagram_pictures.grid_shape(len(trajectories))
     films = _films(trajectories)
     placements, key = [film.placement for film in films], _key(films)
@@ -196,9 +194,8 @@ class Palette:
 def write_gif(
     path: Path, pictures: Iterable[Pixels], palette: Palette, seconds: Sequence[float]
 ) -> None:
-    """Write pictures UInt8[H, W, 3] of one size, each shown for its ``seconds``, as a looping GIF;
-    leave no partial file. Equal consecutive pictures are merged, and pictures consumed one by one.
-    """
+    """Write pictures UInt8[H, W, 3] of one size, each shown for its ``seconds``, as a looping GIF,
+    whole or not at all. Equal consecutive pictures are merged, and pictures consumed in turn."""
     images = map(palette.apply, pictures)
     with atomic_write(path) as unfinished:
         how: dict[str, Any] = {"format": "GIF", "save_all": True, "loop": 0}
@@ -219,8 +216,7 @@ def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
 
 def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
     """Write trajectories of samples Int[K, M, L]: ``trajectory.gif`` of all, ``trajectory.png``, a
-    film strip of the first. Without a trajectory, files of an earlier run are removed, since they
-    show other samples."""
+    film strip of the first. Without a trajectory, files of an earlier run are removed."""
     animation, strip = (folder / name for name in TRAJECTORY)
     if trajectory is None:
         earlier = [path for path in (animation, strip) if path.is_file()]
@@ -251,9 +247,8 @@ class CompletedRow:
 
 
 def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
-    """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``. The
-    partial diagram is placed by its known relations only: a grey bubble is a room of unknown type,
-    a dotted line an unknown pair."""
+    """Plot a row for each partial diagram, placed by its known relations, and its completions; see
+    ``plot_grid``. A grey bubble is a room of unknown type, a dotted line an unknown pair."""
     path = diagram_pictures.checked_path(path)
     plans: list[Plan] = []
     for row in rows:

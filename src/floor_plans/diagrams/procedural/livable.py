@@ -316,8 +316,7 @@ class Cells:
         return cls(np.where(pocket, n + 1, owner), height, width)
 
     def walls(self, n: int) -> Array:
-        """Float[P, n + 2, n + 2]: pixels of wall between two of ``n`` rooms, the outside (n) and
-        pockets (n + 1)."""
+        """Float[P, n + 2, n + 2]: pixels of wall between rooms, outside (n) and pockets (n + 1)."""
         # count lengths by pair of owners, over vertical and horizontal edges
         num, size = len(self.owner), n + 2
         lengths = np.zeros(num * size * size)
@@ -333,8 +332,7 @@ class Cells:
         return found + found.transpose(0, 2, 1)
 
     def outline(self, n: int) -> tuple[Ints, Array]:
-        """Corners Int[P] and area Float[P], in pixels², of the outline of ``n`` rooms and
-        pockets."""
+        """Corners Int[P] and area Float[P], in pixels², of the outline of rooms and pockets."""
         built = self.owner != n
         # the four cells around each vertex
         four = [built[:, y : y - 1 or None, x : x - 1 or None] for y in (0, 1) for x in (0, 1)]
@@ -346,8 +344,7 @@ class Cells:
 
 
 def _lies_in(edges: Array, low: Array, high: Array) -> Flags:
-    """Bool[P, N, K - 1]: spans between edges Float[P, K] that lie within low and high Float[P,
-    N]."""
+    """Bool[P, N, K - 1]: spans of edges Float[P, K] that lie within low and high Float[P, N]."""
     middle = (edges[:, None, 1:] + edges[:, None, :-1]) / 2
     return (low[..., None] < middle) & (middle < high[..., None])
 
@@ -445,8 +442,8 @@ def are_compact(cells: Cells, walls: Array) -> Flags:
 
 
 def are_reached(rooms: Ints, walls: Array) -> Flags:
-    """Bool[P]: plans with a front door, a way from it to every room that needs one, and few doors
-    of the living room."""
+    """Bool[P]: plans with a front door, ways to rooms that need one, and few doors of the living
+    room."""
     n = rooms.shape[1]
     between, outer = walls[:, :n, :n], walls[:, :n, n]
     # common rooms that are reached by passages from the living room
@@ -487,8 +484,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
 
 
 def are_lit(rooms: Ints, boxes: Array, walls: Array) -> Flags:
-    """Bool[P]: plans in which habitable rooms and kitchens have wall for windows, and balconies
-    outer wall."""
+    """Bool[P]: plans in which habitable rooms have wall for windows, and balconies outer wall."""
     # wall for windows by floor area; a balcony needs a door's width outside
     n, is_balcony = rooms.shape[1], rooms == BALCONY
     outer = walls[:, :n, n]
