@@ -25,8 +25,6 @@ from floor_plans.diagrams.vocabulary import (
 )
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", code_tables.CODES_FIELD)
-
-
 _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8  # most rooms and relations that a ``repr`` names
 
 

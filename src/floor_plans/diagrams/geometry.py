@@ -96,7 +96,6 @@ pixels; within one unit it is at most 2.2 in 999 real plans and 2,000 generated 
 _SAME_SCALE = 1.5
 _MOST_OTHERS = 0.02  # largest share of plans in another unit that is tolerated
 
-
 # Sector of the centre of u relative to the box of v. Rows: y of the centre before, on, between, on,
 # after the two y edges of the box (y grows downwards); columns: the same for x. A centre on the
 # line through an edge belongs to a single sector; the table is invariant under quarter turns.

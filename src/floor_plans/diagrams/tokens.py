@@ -10,14 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from discrete_diffusion import layout
 from discrete_diffusion.config import unknown_name
 from discrete_diffusion.data import EncodedGraphs, decode_graphs, encode_graphs
-from discrete_diffusion.layout import (
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RPLAN_VOCAB_CONFIG,
-    VocabConfig,
-)
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import codes_of
 
@@ -66,7 +62,7 @@ SYMMETRIES: dict[str, tuple[Motion, ...]] = {
 def moved_relations(motion: Motion) -> tuple[int, ...]:
     """Image of each relation code 0..10 under a motion of the plan."""
     mirror_x, mirror_y, swap = motion
-    directions = list(zip(RELATION_X_ORDER, RELATION_Y_ORDER, strict=True))
+    directions = list(zip(layout.RELATION_X_ORDER, layout.RELATION_Y_ORDER, strict=True))
 
     def image(code: int) -> int:
         x, y = directions[code]

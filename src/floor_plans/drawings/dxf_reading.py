@@ -28,7 +28,6 @@ from floor_plans.plans.outline import LONGEST
 LINES, DOUBLED, OPEN = "lines that close no room", "doubled outlines", "open plot outlines"
 """Names of what is left out: open lines on ROOMS, outlines drawn twice, and open boundaries."""
 
-
 _STOREY = 3  # least number of rooms that may be a storey or dwelling
 _ONE_LEVEL = (
     "as those of several storeys or dwellings are, and a drawing is one plan; write each to a file "

@@ -13,28 +13,9 @@ import numpy as np
 
 from discrete_diffusion.runtime import suffix_of
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files import foreign_files, graph_formats
-from floor_plans.diagrams.files.code_tables import (
-    CODE_TABLES,
-    CODES_FIELD,
-    OUR_TABLE,
-    RoomCodes,
-    areas_of,
-    codes_of,
-    own_table,
-    room_types,
-)
-from floor_plans.diagrams.files.fields import (
-    NO_NAMES,
-    DiagramError,
-    OwnNames,
-    check_size,
-    checked_box,
-    finite_number,
-    read_relations,
-    required_list,
-    room_code,
-)
+from floor_plans.diagrams.files import code_tables, fields, foreign_files, graph_formats
+from floor_plans.diagrams.files.code_tables import CODES_FIELD, OUR_TABLE, RoomCodes, room_types
+from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, check_size
 from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
@@ -62,7 +43,7 @@ def room_codes(data: object) -> RoomCodes:
         return RoomCodes()
     own, _ = _FORMATS[_identifying_field(data)]
     key = "rooms" if "rooms" in data and own is None else "room_type"
-    return codes_of(data.get(key), data.get(CODES_FIELD, own))
+    return code_tables.codes_of(data.get(key), data.get(CODES_FIELD, own))
 
 
 def parse_plan(
@@ -104,7 +85,7 @@ def parse_plan(
         return plan
     # other formats, with the table of their room codes
     own, parse = _FORMATS[field]
-    if own is not None and (named := own_table(data)) not in (None, own):
+    if own is not None and (named := code_tables.own_table(data)) not in (None, own):
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
         raise DiagramError(CODES_FIELD, reason)
     plan = parse(data, own or codes or OUR_TABLE, max_nodes, threshold)
@@ -116,8 +97,8 @@ def parse_plan(
 
 def _identifying_field(data: Mapping[str, Any]) -> str:
     """Field that identifies the format of an object."""
-    fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWING_READERS)
-    return next((field for field in fields if field in data), "relations")
+    known = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWING_READERS)
+    return next((field for field in known if field in data), "relations")
 
 
 def _parse_interchange(
@@ -131,7 +112,7 @@ def _parse_interchange(
 
 def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read a rendered plan, with relations as given."""
-    given = required_list(data, "room_type")
+    given = fields.required_list(data, "room_type")
     check_size(len(given), max_nodes, "room_type")
     duplicate = data.get("duplicate", False)
     if not isinstance(duplicate, bool):
@@ -143,20 +124,20 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
         if not isinstance(listed, list) or len(listed) != len(given):
             reason = f"expected {len(given)} areas, got {reprlib.repr(listed)}"
             raise DiagramError("area_px", reason)
-        return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(listed)]
+        return [fields.finite_number(area, f"area_px[{k}]") for k, area in enumerate(listed)]
 
     # room types; areas show which bedroom is the master room
-    types = room_types(given, CODE_TABLES[codes], places, areas)
+    types = room_types(given, code_tables.CODE_TABLES[codes], places, areas)
     used = ("room_type", "boxes", "rel", "duplicate", CODES_FIELD)
     metadata = {key: value for key, value in data.items() if key not in used}
     # a front door alone is a door as well
     if "front_door" in metadata and "doors" not in metadata:
-        box = checked_box(metadata.pop("front_door"), "front_door")
+        box = fields.checked_box(metadata.pop("front_door"), "front_door")
         metadata["doors"] = [{"type": "front-door", "box": list(box)}]
     diagram = BubbleDiagram(
-        rooms=tuple(room_code(room, place) for room, place in zip(types, places, strict=True)),
-        relations=read_relations(data["rel"], len(given), "rel"),
-        boxes=tuple(required_list(data, "boxes")),
+        rooms=tuple(map(fields.room_code, types, places)),
+        relations=fields.read_relations(data["rel"], len(given), "rel"),
+        boxes=tuple(fields.required_list(data, "boxes")),
         metadata=metadata,
     )
     return Plan(diagram, duplicate=duplicate)
@@ -168,11 +149,11 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
     walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
     # nodes: rooms and, in some tables, doors
-    table = CODE_TABLES[own_table(data) or codes]
-    given = required_list(data, key)
+    table = code_tables.CODE_TABLES[code_tables.own_table(data) or codes]
+    given = fields.required_list(data, key)
     if not table.doors:
         check_size(len(given), max_nodes, key)
-    boxes = required_list(data, "boxes")
+    boxes = fields.required_list(data, "boxes")
     if len(boxes) != len(given):
         what = "rooms and doors" if table.doors else "rooms"
         raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
@@ -181,8 +162,8 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
     if table.doors and "doors" in metadata:
         raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
     places = [f"{key}[{k}]" for k in range(len(given))]
-    types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
-    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    types = room_types(given, table, places, partial(code_tables.areas_of, boxes), doors=True)
+    checked = [fields.checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
     is_door = [room in table.doors.values() for room in types]
     # floors enclosed by walls, if there are any
     outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
@@ -191,7 +172,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
         types = room_types(given, table, places, outlines.areas, doors=True)
     # rooms, then doors as metadata
     nodes = [k for k, door in enumerate(is_door) if not door]
-    rooms = [room_code(types[k], places[k]) for k in nodes]
+    rooms = [fields.room_code(types[k], places[k]) for k in nodes]
     if not rooms:
         besides = " besides doors" if table.doors else ""
         raise DiagramError(key, f"a diagram needs at least one room{besides}")
@@ -253,10 +234,8 @@ _DRAWING_READERS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
 }
 """Fields that identify a drawing in metres, each with its reader."""
 
-
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf")
 """Files of a folder that are read, also if gzipped."""
-
 
 _Parse = Callable[[Any, str | None], Plan]
 
@@ -429,4 +408,4 @@ def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]
         return plan
 
     rooms = [room for _, room in graph.nodes(data="room")]
-    return Record(path, "", codes_of(rooms), parse)
+    return Record(path, "", code_tables.codes_of(rooms), parse)

@@ -16,14 +16,8 @@ from discrete_diffusion.config import Checked, Count, CountOrZero, counted
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files import code_tables
-from floor_plans.diagrams.files.fields import (
-    DiagramError,
-    SizeError,
-    check_size,
-    check_vocabulary,
-    read_names,
-)
+from floor_plans.diagrams.files import code_tables, fields
+from floor_plans.diagrams.files.fields import DiagramError, check_size, check_vocabulary
 from floor_plans.diagrams.files.foreign_files import foreign_format, numbered_lines, one_document
 from floor_plans.diagrams.files.records import (
     Note,
@@ -122,7 +116,7 @@ class Reading:
         max_nodes = self.options.max_nodes
         try:
             plan = record.read(table)
-        except SizeError as error:  # says max_nodes + halls
+        except fields.SizeError as error:  # says max_nodes + halls
             check_size(error.num_rooms, max_nodes, error.field)
             raise
         if plan.diagram.num_rooms > max_nodes:
@@ -216,7 +210,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     # the records, and the table of their room codes
-    own_names = read_names(options.room_names)
+    own_names = fields.read_names(options.room_names)
     with progress.task(f"opening {path.name}"):
         most = options.max_nodes + options.halls
         records = plan_records(path, most, options.gap, options.unit, own_names)

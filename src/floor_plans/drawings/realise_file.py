@@ -35,17 +35,9 @@ from floor_plans.plans.floor_plan import (
     plans_with_boxes,
 )
 from floor_plans.plans.outline import Outline
+from floor_plans.rules import rule_set
 from floor_plans.rules.finding import added_rooms, kinds_of, name_of
-from floor_plans.rules.rule_set import (
-    ALL,
-    RULES,
-    Judgement,
-    KeptShare,
-    RuleSet,
-    judge,
-    kept_shares,
-    read_rules,
-)
+from floor_plans.rules.rule_set import ALL, RULES, Judgement, KeptShare, RuleSet
 from floor_plans.solver.changing import changed_jobs
 from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
@@ -142,7 +134,7 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
         tolerance=options.tolerance,
         variants=variants,
         seed=options.seed,
-        rules=read_rules(options.rules),
+        rules=rule_set.read_rules(options.rules),
         hall=options.hall,
         front_door=_read_front_door(options.front_door),
         north=options.north,
@@ -237,7 +229,7 @@ class RuleReport:
 
     @property
     def shares(self) -> dict[str, KeptShare]:
-        return kept_shares(self.judgements, self.rules)
+        return rule_set.kept_shares(self.judgements, self.rules)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -327,7 +319,7 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
         report.path,
         rules,
         places,
-        tuple(judge(plan, rules) for plan in plans),
+        tuple(rule_set.judge(plan, rules) for plan in plans),
         num_without_boxes=len(report.diagrams) - len(plans),
         problems=tuple(problem.sentence() for problem in report.problems),
     )

@@ -48,7 +48,6 @@ PLAN_KINDS = (
     FileKind("IFC", begins_with_text(r"\s*ISO-10303-21"), "export its spaces as DXF or GeoJSON"),
 )
 
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 MAX_DEPTH = 64  # deepest nesting of lists and objects in a diagram's metadata
@@ -210,7 +209,6 @@ WHAT_IS_READ = (
     "plans are read from JSON lines, JSON, GraphML, DXF, GeoJSON, Graph2Plan's data.mat, "
     "Modified Swiss Dwellings' table and ResPlan's pickle"
 )
-
 
 # kinds of files whose readers report errors themselves
 _PLANS = (runtime.JSON_LINES, runtime.JSON, runtime.GRAPHML, GEOJSON, DXF)

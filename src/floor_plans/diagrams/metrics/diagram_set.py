@@ -14,15 +14,9 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.data import canonical_orders, relabel
 from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER
+from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import (
-    Flags,
-    Ints,
-    is_acyclic,
-    is_connected,
-    is_inside_valid,
-    neighbours,
-)
+from floor_plans.diagrams.geometry import Flags, Ints
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, PlanVocabulary
 
@@ -201,7 +195,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     @cached_property
     def related(self) -> Flags:
         """Bool[M, S, S], symmetric: True for rooms with any relation."""
-        return neighbours(self.relations, self._vocab.no_edge)
+        return geometry.neighbours(self.relations, self._vocab.no_edge)
 
     @cached_property
     def degree(self) -> Ints:
@@ -216,22 +210,22 @@ class DiagramSet(Sequence[BubbleDiagram]):
     @cached_property
     def connected(self) -> Flags:
         """Bool[M]: every room can be reached from every other over listed relations."""
-        return is_connected(self.related, self.num_rooms)
+        return geometry.is_connected(self.related, self.num_rooms)
 
     @cached_property
     def horizontally_transitive(self) -> Flags:
         """Bool[M]: left and right do not contradict each other."""
-        return is_acyclic(self.relations, RELATION_X_ORDER)
+        return geometry.is_acyclic(self.relations, RELATION_X_ORDER)
 
     @cached_property
     def vertically_transitive(self) -> Flags:
         """Bool[M]: above and below do not contradict each other."""
-        return is_acyclic(self.relations, RELATION_Y_ORDER)
+        return geometry.is_acyclic(self.relations, RELATION_Y_ORDER)
 
     @cached_property
     def inside_valid(self) -> Flags:
         """Bool[M]: no room lies inside a room of a forbidden type."""
-        return is_inside_valid(self.rooms, self.relations)
+        return geometry.is_inside_valid(self.rooms, self.relations)
 
     @cached_property
     def room_counts(self) -> Ints:

@@ -19,15 +19,9 @@ from discrete_diffusion.config import shipped_config
 from discrete_diffusion.data import EncodedGraphs, cache_dir, cached_arrays
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import progress
+from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import (
-    Flags,
-    Ints,
-    is_connected,
-    is_inside_valid,
-    neighbours,
-    relations_from_boxes,
-)
+from floor_plans.diagrams.geometry import Flags, Ints
 from floor_plans.diagrams.procedural import programme
 from floor_plans.diagrams.procedural.livable import are_livable, dissect_plans, draw_walls
 from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
@@ -245,9 +239,9 @@ def _sound_plans(
             sound[sound] = are_livable(pending[sound], dissected[sound])
         sound[sound] = _are_disjoint(drawn[sound], both_real[sound])
         # their relations, and conditions on them
-        related = np.where(both_real[sound], relations_from_boxes(drawn[sound]), NO_EDGE)
-        fits = is_connected(neighbours(related), real[sound].sum(axis=1))
-        fits &= is_inside_valid(pending[sound], related)
+        related = np.where(both_real[sound], geometry.relations_from_boxes(drawn[sound]), NO_EDGE)
+        fits = geometry.is_connected(geometry.neighbours(related), real[sound].sum(axis=1))
+        fits &= geometry.is_inside_valid(pending[sound], related)
         if livable:
             contained = ((related == INSIDE) | (related == SURROUNDING)).any((1, 2))
             fits &= is_kept[sound] | ~contained

@@ -14,21 +14,8 @@ from scipy import ndimage
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.geometry import Flags, Ints, metres_per, transitive_closure
-from floor_plans.diagrams.procedural.programme import (
-    BALCONIES,
-    BALCONY,
-    BATHROOM,
-    BEDROOMS,
-    GROUP_OF_TYPE,
-    KITCHEN,
-    LIVING,
-    MASTERS,
-    NO_ROOM,
-    PAD,
-    RING,
-    Ring,
-    Sites,
-)
+from floor_plans.diagrams.procedural import programme
+from floor_plans.diagrams.procedural.programme import BALCONY, BATHROOM, KITCHEN, LIVING, PAD, RING
 
 Array = NDArray[np.float64]
 
@@ -55,7 +42,8 @@ _RUNS_ON = 0.31  # probability that a balcony in front of a host is longer than 
 
 # half a wall, removed from each side of a box; less for the living room, so that a room within its
 # box is strictly within
-_WALL = np.where(np.isin(GROUP_OF_TYPE, (BEDROOMS, MASTERS)), 2.0, 3.0)
+_HAS_THIN_WALLS = np.isin(programme.GROUP_OF_TYPE, (programme.BEDROOMS, programme.MASTERS))
+_WALL = np.where(_HAS_THIN_WALLS, 2.0, 3.0)
 _WALL[LIVING] = 1.0
 
 
@@ -63,8 +51,8 @@ _WALL[LIVING] = 1.0
 class _Strips:
     """Rooms of the four sides, as arrays Float[P, 4, S] over plan, side, place along the side."""
 
-    present: NDArray[np.bool_]
-    outdoors: NDArray[np.bool_]
+    present: Flags
+    outdoors: Flags
     length: Array
     depth: Array
 
@@ -79,23 +67,21 @@ class _Rects:
     high: Array
 
 
-def _groups(
-    rooms: NDArray[np.int64], slots: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _groups(rooms: Ints, slots: Ints) -> tuple[Ints, Flags]:
     """Siting group of the room in every slot, Int[P, 4, S], and Bool[P, 4, S], True for rooms."""
-    there = slots != NO_ROOM
-    group = GROUP_OF_TYPE[np.take_along_axis(rooms, slots, axis=1)]
+    there = slots != programme.NO_ROOM
+    group = programme.GROUP_OF_TYPE[np.take_along_axis(rooms, slots, axis=1)]
     shape = (len(slots), 4, slots.shape[1] // 4)
     return group.reshape(shape), there.reshape(shape)
 
 
-def _size_hosts(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
+def _size_hosts(rooms: Ints, sites: programme.Sites, rng: np.random.Generator) -> _Strips:
     """Sample the size of every host; an absent room has length and depth 0."""
     group, present = _groups(rooms, sites.hosts)
     noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
     length = _LENGTH[group] * noise[0] * present
     depth = _DEPTH[group] * noise[1] * present
-    outdoors = present & (group == BALCONIES)
+    outdoors = present & (group == programme.BALCONIES)
     # a straight facade gives all rooms of a strip the same depth
     facade = depth.max(axis=2, keepdims=True)
     aligned = (rng.random((len(rooms), 4, 1)) < _ALIGNED) & present & ~outdoors
@@ -126,7 +112,7 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
 
 
 def _lay_strips(
-    strips: _Strips, extension: Array, core: Array, ring: Ring, rng: np.random.Generator
+    strips: _Strips, extension: Array, core: Array, ring: programme.Ring, rng: np.random.Generator
 ) -> tuple[_Rects, Array]:
     """Rectangles of the rooms of the strips, and the gap Float[P, 4] of each strip."""
     # scale rooms to the span of the side; full strips have no gap
@@ -160,14 +146,14 @@ def _turn(rects: _Rects, core: Array) -> Array:
 
 
 def _seat_guests(
-    group: NDArray[np.int64], there: NDArray[np.bool_], host: _Rects, rng: np.random.Generator
+    group: Ints, there: Flags, host: _Rects, rng: np.random.Generator
 ) -> tuple[_Rects, _Rects]:
     """Rectangles of hosts, pushed outwards by inner guests, and of guests. ``group``: siting group
     of the guest of each slot, Int[P, 4, S]. ``there``: True for guests, Bool[P, 4, S]."""
     shape = group.shape
     # mode and size of each guest
     mode = np.searchsorted(np.cumsum(_GUEST_MODES), rng.random(shape))
-    mode = np.where(group == BALCONIES, _OUTSIDE, mode)
+    mode = np.where(group == programme.BALCONIES, _OUTSIDE, mode)
     size = _DEPTH[group] * np.exp(_SPREAD * rng.standard_normal(shape))
     low = np.where(there & (mode == _INSIDE), size, 0.0)
     high = low + host.high
@@ -177,7 +163,7 @@ def _seat_guests(
     at_end, at_facade = rng.random((2, *shape)) < 0.5
     # carved guests take a corner of the host; balconies may run on past its end
     carved = mode == _CARVED
-    runs_on = (group == BALCONIES) & (rng.random(shape) < _RUNS_ON)
+    runs_on = (group == programme.BALCONIES) & (rng.random(shape) < _RUNS_ON)
     further = rng.uniform(0.2, 0.8, shape) * length * runs_on
     guest = _Rects(
         start=np.where(carved & at_end, host.end - wide, host.start - further * at_end),
@@ -191,7 +177,7 @@ def _seat_guests(
 
 
 def dissect_plans(
-    rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
+    rooms: Ints, sites: programme.Sites, rng: np.random.Generator, ring: programme.Ring = RING
 ) -> Array:
     """Sample the boxes of rooms at ``sites`` of the ``ring``.
 
@@ -224,7 +210,7 @@ def dissect_plans(
     return boxes[:, :n_max]
 
 
-def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
+def draw_walls(rooms: Ints, boxes: Array) -> Ints:
     """Round boxes of ``dissect_plans`` to pixels Int64[P, n_max, 4], and take off the walls. The
     upper left corner of a plan is at (0, 0); unused slots are 0."""
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
@@ -382,9 +368,8 @@ def are_livable(rooms: Ints, boxes: Array) -> Flags:
     cells = Cells.of(rooms, boxes)
     pixels = cells.walls(n)
     walls = pixels / METRE
-    fits[fits] = (
-        are_compact(cells, pixels) & are_reached(rooms, walls) & are_lit(rooms, boxes, walls)
-    )
+    reached, lit = are_reached(rooms, walls), are_lit(rooms, boxes, walls)
+    fits[fits] = are_compact(cells, pixels) & reached & lit
     return fits
 
 
@@ -422,9 +407,8 @@ def _hold_rectangles(rooms: Ints, clear: Array) -> Flags:
         fits = (start >= low) & (end <= high)  # (K, place, axis)
         clash = start[:, :, None] < walls[:, None, :, 2:]  # (K, place, room in the way, axis)
         clash &= end[:, :, None] > walls[:, None, :, :2]
-        clash_x, clash_y = (
-            (clash & meets[:, None, :, None]).astype(np.float32).transpose(3, 0, 1, 2)
-        )
+        clash &= meets[:, None, :, None]
+        clash_x, clash_y = clash.astype(np.float32).transpose(3, 0, 1, 2)
         is_free = clash_x @ clash_y.swapaxes(1, 2) == 0
         holds |= (is_free & fits[:, :, None, 0] & fits[:, None, :, 1]).any((1, 2))
     found = np.ones(len(rooms), dtype=bool)

@@ -20,13 +20,13 @@ import yaml
 from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES, RPLAN_VOCAB_CONFIG
+from floor_plans.diagrams.geometry import Flags, Ints
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id  # code of unused room slots
 
-_STATISTICS = yaml.safe_load(
-    Path(__file__).with_name("statistics.yaml").read_text(encoding="utf-8")
-)
+_TEXT = Path(__file__).with_name("statistics.yaml").read_text(encoding="utf-8")
+_STATISTICS = yaml.safe_load(_TEXT)
 NUM_ROOMS, NUM_ROOMS_PROBS = zip(*_STATISTICS["num_rooms"].items(), strict=True)
 
 LIVING, MASTER, KITCHEN, BATHROOM, DINING, CHILD, STUDY, SECOND, GUEST, BALCONY = range(10)
@@ -36,19 +36,19 @@ _LOG_WEIGHTS = _STATISTICS["log_weights"]
 _BATHROOM_SHARED_OUT = 2.0  # extra log-weight of two or more bathrooms with three or more bedrooms
 
 
-def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
+def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> Ints:
     """Sample indices by inverting the cumulative sum of ``probs`` Float[K] at u in [0, 1)."""
     cumulative = np.cumsum(probs)
     return np.searchsorted(cumulative / cumulative[-1], u, side="right")
 
 
-def _draw_type(name: str, u: NDArray[np.float64]) -> NDArray[np.int64]:
+def _draw_type(name: str, u: NDArray[np.float64]) -> Ints:
     """Sample room types of a table of the statistics."""
     table = _STATISTICS[name]
     return np.array(list(map(ROOM_TYPES.index, table)))[_draw(np.array(list(table.values())), u)]
 
 
-def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def sample_programmes(num: int, rng: np.random.Generator) -> Ints:
     """Sample the room types of ``num`` plans.
 
     Returns Int64[num, N_MAX]: codes of ``ROOM_TYPES`` in ascending order, with exactly one living
@@ -74,9 +74,7 @@ def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rooms, axis=1)[:, :N_MAX]
 
 
-def sample_large_programmes(
-    num_rooms: NDArray[np.int64], width: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def sample_large_programmes(num_rooms: Ints, width: int, rng: np.random.Generator) -> Ints:
     """Sample the room types of large plans with ``num_rooms`` Int[P] rooms, 4 or more.
 
     The first rooms are a living room, a bedroom, a kitchen and a bathroom. Each further room is of
@@ -106,7 +104,7 @@ def sample_large_programmes(
     return np.sort(np.concatenate([np.full((num, 1), LIVING), rooms], axis=1), axis=1)
 
 
-def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def _draw_candidates(num: int, rng: np.random.Generator) -> list[Ints]:
     """Types of the rooms of each group, Int[num, largest count], in the order of use."""
     largest = [len(table) - 1 for table in _LOG_WEIGHTS.values()]
     # the first bedroom is usually the master's
@@ -116,14 +114,8 @@ def _draw_candidates(num: int, rng: np.random.Generator) -> list[NDArray[np.int6
     lesser = _draw_type("lesser_rooms", rng.random((num, largest[5])))
     first_entrance = np.cumsum(lesser == ENTRANCE, axis=1) <= 1
     lesser = np.where((lesser == ENTRANCE) & ~first_entrance, STORAGE, lesser)
-    same = [
-        np.full((num, k), code)
-        for k, code in zip(largest[1:5], (KITCHEN, BATHROOM, BALCONY, DINING), strict=True)
-    ]
-    return [bedrooms, *same, lesser]
-
-
-Ints = NDArray[np.int64]
+    own = zip(largest[1:5], (KITCHEN, BATHROOM, BALCONY, DINING), strict=True)
+    return [bedrooms, *(np.full((num, k), code) for k, code in own), lesser]
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class Ring:
         return 4 * self.side
 
     @cached_property
-    def used(self) -> NDArray[np.bool_]:
+    def used(self) -> Flags:
         """Bool[4 S]: slots that rooms may take."""
         lengths = np.array([self.across, self.across, self.down, self.down])[:, None]
         place = np.arange(self.side)
@@ -216,11 +208,11 @@ class Sites:
     """Rooms in each slot: ``hosts`` and ``guests`` Int[P, 4 S], indices of rooms or -1. A guest
     shares the slot of a host; a slot without a host has no guest."""
 
-    hosts: NDArray[np.int64]
-    guests: NDArray[np.int64]
+    hosts: Ints
+    guests: Ints
 
 
-def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
+def choose_sites(rooms: Ints, rng: np.random.Generator, ring: Ring = RING) -> Sites:
     """Sample a slot of the ``ring`` for every room but the living room. ``rooms``: Int[P, n_max] as
     ``sample_programmes`` returns them. ``ring`` has at least two slots per room."""
     num, num_slots = len(rooms), ring.num_slots
