@@ -50,10 +50,10 @@ class CallOrder:
     def sentence(self) -> str:
         """Sentence on the sizes of the calls and the nats that they lose."""
         sizes = ", ".join(map(str, self.sizes))
-        than = "less" if self.lost < 0 else "more"
         return (
             f"{len(self.sizes)} calls sample {sizes} positions; {self.nats:.2f} nats a sample, "
-            f"{abs(self.lost):.2f} {than} than {self.slow_calls} calls in random order"
+            f"{abs(self.lost):.2f} {'less' if self.lost < 0 else 'more'} than {self.slow_calls} "
+            "calls in random order"
         )
 
 
@@ -75,7 +75,8 @@ def choose_call_order(
     costs the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
     calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
     cheapest is kept; then single positions are moved to the previous or next call where that is
-    cheaper. Of more than 32 calls for more than 64 tokens only the sizes are chosen.
+    cheaper. For more than 64 tokens only the sizes are chosen if there are more than 32 calls, or
+    if the layout has ``sites``: then the order is that of ``spread``.
 
     ``examples``: clean data, some of which are used. ``are_samples``: they are samples of the
     model, whose e_l is the mean entropy of D_l: -log D_l(x_l) has the same mean, and more noise.
@@ -95,17 +96,19 @@ def choose_call_order(
         num_orders = max(1, min(num_orders, num_orders * MOST_CUTS // max(num_cuts, 1)))
     cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
     num_moves = min(4 * len(places), MOST_MOVES)  # each position twice either way
+    sites = algorithm.layout.sites if len(places) > MOST_CUTS else None
 
     def random_order() -> Tensor:
         found = torch.randperm(len(places), generator=generator, device=generator.device)
-        return places[found.cpu()]
+        order = places[found.cpu()]
+        return order if sites is None else spread(order, sites)
 
     def nats_given(shown: Tensor) -> Tensor:
         nats = _nats_given(algorithm, examples, (shown & within) | before, within, are_samples)
         return torch.zeros_like(nats).index_copy(0, places, nats[places])
 
     device = algorithm.layout.support.device
-    if calls is not None and 2 * calls > MOST_CUTS < len(places):
+    if calls is not None and (sites is not None or 2 * calls > MOST_CUTS < len(places)):
         orders = [random_order() for _ in range(NUM_ORDERS)]
         with eval_mode(algorithm):
             return _many_calls(nats_given, torch.arange(length, device=device), orders, calls)
@@ -148,10 +151,27 @@ def num_tried(length: int) -> int:
     return min(max(2**13 // length, 32), 128)
 
 
+def spread(order: Tensor, sites: Tensor) -> Tensor:
+    """Reorder positions Int[N] such that successive ones share few ``sites`` Int[L, K].
+
+    Of the next 2 S positions, S the number of sites, one follows whose sites have rested longest.
+    So a run of up to S / 2 pairs of nodes is nearly a matching, whose edges share no node. Those of
+    a uniform random tree are independent of each other if all pairs are open: their transfer
+    current is 0 (Burton and Pemantle, Annals of Probability 21, 1993).
+    """
+    rest, touched, found = order.tolist(), sites.cpu().numpy(), []
+    last = np.zeros(touched.max() + 1)  # turn, from 1, at which a site was touched
+    for turn in range(1, len(rest) + 1):
+        window = touched[rest[: 2 * len(last)]]
+        found.append(rest.pop(last[window].max(axis=1).argmin()))
+        last[touched[found[-1]]] = turn
+    return torch.tensor(found)
+
+
 def _many_calls(
     nats_given: Callable[[Tensor], Tensor], position: Tensor, orders: Sequence[Tensor], calls: int
 ) -> CallOrder:
-    """Choose the sizes of calls in random order. ``position``: 0..L-1, Int[L].
+    """Choose the sizes of calls, which follow the first order. ``position``: 0..L-1, Int[L].
 
     i..j-1 of an order cost (j - i) e(i), where e(i) is the mean nats of a hidden position given i
     others. It is a mean over positions and orders, at a few i. The nats of i..j-1 alone have more

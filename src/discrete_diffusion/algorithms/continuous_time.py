@@ -95,7 +95,8 @@ class ContinuousTime(TokenAlgorithm):
         """Sum of weight * term, Float64[], and the terms, Float64[B, L]. With many ids and a
         backbone that gives its states, Float[B, L, V] is never allocated.
 
-        ``terms_of``: terms of ``log_prediction`` at some samples and positions.
+        ``weight``: Float64[B, L or 1]. ``terms_of``: terms of ``log_prediction`` at some samples
+        and positions.
         """
         # the logits of all positions, unless the head of the network can be applied in chunks
         head = None
@@ -111,7 +112,14 @@ class ContinuousTime(TokenAlgorithm):
             log_d0 = self.prediction_of(logits, xt[samples], t[samples], positions)
             return terms_of(log_d0, samples, positions)
 
-        return summed_terms(head, states, weight, terms_of_logits)
+        # the gradient goes through the sum alone, to states and head, not to the weight
+        inputs, weight = (states, head.weight, head.bias), weight.detach().expand(states.shape[:2])
+        with_gradient = torch.is_grad_enabled() and any(
+            x is not None and x.requires_grad for x in inputs
+        )
+        found: tuple[Tensor, Tensor]
+        found = _Summed.apply(*inputs, weight, terms_of_logits, with_gradient)
+        return found
 
     @property
     def reads_logits(self) -> bool:
@@ -328,30 +336,9 @@ class SEDD(ContinuousTime):
         return self.output((masked.weight * terms).sum(dim=1), batch, loss)
 
 
-# -- the sum over positions, where the vocabulary has many ids -----------------------------------
-
-
-def summed_terms(
-    head: nn.Linear, states: Tensor, weight: Tensor, terms_of: TermsOf
-) -> tuple[Tensor, Tensor]:
-    """Sum over samples and positions of weight * term, Float64[], and the terms, Float64[B, L].
-
-    The gradient goes through the sum alone, to states and head; not to ``weight``. It is computed
-    together with the sum, one chunk of logits at a time; no chunk is kept.
-
-    ``states``: Float[B, L, D]. ``weight``: Float64[B, L or 1].
-    """
-    inputs = (states, head.weight, head.bias)
-    with_gradient = torch.is_grad_enabled() and any(
-        x is not None and x.requires_grad for x in inputs
-    )
-    weight = weight.detach().expand(states.shape[:2])
-    result: tuple[Tensor, Tensor] = _Summed.apply(*inputs, weight, terms_of, with_gradient)
-    return result
-
-
 class _Summed(torch.autograd.Function):
-    """Weighted sum of terms; ``forward`` also computes its derivatives by states, weight and bias.
+    """Weighted sum of terms; ``forward`` also computes its derivatives by states, weight and bias,
+    one chunk of logits at a time; no chunk is kept.
 
     Products are taken in the type of autocast, if it is on; the rest in float32 at least.
     """

@@ -122,9 +122,6 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-# -- what the backbone returns -------------------------------------------------------------------
-
-
 def _answered(call: ProbedCall, *, in_part: bool) -> tuple[ProbedCall, Tensor]:
     """Call the backbone with gradients. Returns the call and its output; ``in_part``: those of the
     first columns, if the network takes any length."""
@@ -234,9 +231,6 @@ def _check_states(call: ProbedCall) -> None:
             f"{float(difference):.3g}; return with states=True what head is applied to, or leave "
             "the argument states out"
         )
-
-
-# -- what the algorithm returns, and what is saved -----------------------------------------------
 
 
 def _check_loss(algorithm: Algorithm, output: Any, num: int) -> None:

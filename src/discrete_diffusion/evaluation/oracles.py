@@ -315,6 +315,11 @@ class UniformTrees(OracleWorld):
 
     pairs: Tensor
 
+    def layout(self) -> TokenLayout:
+        layout = super().layout()
+        layout.sites = self.pairs.T
+        return layout
+
     def matrices(self, values: Tensor) -> Tensor:
         """Symmetric matrices Float64[B, N, N] of values of pairs [B, L], 0 on the diagonal."""
         found = torch.zeros(len(values), self.num_nodes, self.num_nodes, dtype=torch.float64)

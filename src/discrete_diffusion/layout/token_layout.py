@@ -25,6 +25,8 @@ class TokenLayout(nn.Module):
         group_names: names of the groups.
         num_given: number of leading positions that a sample is conditioned on, such as a text to
             be summarised. They are not real, but have ids, which are seen and never corrupted.
+        sites: Int[L, K], what each position touches, such as the two nodes of a pair; positions
+            without a common site depend little on each other. None: not known.
 
     Raises:
         ValueError: a position has no legal id, or MASK or PAD is declared legal.
@@ -32,6 +34,7 @@ class TokenLayout(nn.Module):
 
     group: Tensor
     num_legal: Tensor
+    sites: Tensor | None
     _rows: Tensor  # Bool[1 or L, V], one row where all are alike
 
     def __init__(
@@ -43,6 +46,7 @@ class TokenLayout(nn.Module):
         group: Tensor | None = None,
         group_names: Sequence[str] = ("token",),
         num_given: int = 0,
+        sites: Tensor | None = None,
     ) -> None:
         super().__init__()
         if support.ndim != 2 or support.dtype != torch.bool:
@@ -70,12 +74,12 @@ class TokenLayout(nn.Module):
         num_legal = rows.count_nonzero(dim=1).expand(self.length).clone()
         if not support.is_meta and (empty := (num_legal == 0).nonzero()).numel():
             raise ValueError(f"position {empty[0].item()} has no legal id")
-        if group is None:
-            group = torch.zeros(self.length, dtype=torch.long, device=support.device)
+        group = torch.zeros_like(num_legal) if group is None else group
         self.group_names, self.num_given = tuple(group_names), num_given
         self.register_buffer("_rows", rows, persistent=False)
         self.register_buffer("group", group.long(), persistent=False)
         self.register_buffer("num_legal", num_legal, persistent=False)
+        self.register_buffer("sites", sites, persistent=False)
 
     @property
     def support(self) -> Tensor:
@@ -118,8 +122,7 @@ class TokenLayout(nn.Module):
             Float64[L, V], log-probabilities in nats; one row in memory where all are alike.
         """
         log_k = self.num_legal[: len(self._rows)].double().log().unsqueeze(-1)
-        found = (-log_k).masked_fill(~self._rows, neg_inf(torch.float64))
-        return found.expand(self.length, -1)
+        return (-log_k).masked_fill(~self._rows, neg_inf(torch.float64)).expand(self.length, -1)
 
     def digest(self) -> dict[str, str]:
         """Fingerprint of lengths, ids and support, for checkpoints.
@@ -160,9 +163,8 @@ class TokenLayout(nn.Module):
             raise ValueError(f"expected tokens of shape (B, {self.length}), got {tuple(x0.shape)}")
         real = self.is_real(x0) if real is None else real
         # legal ids at real positions, PAD at the others
-        in_range = (x0 >= 0) & (x0 < self.vocab_size)
         ids = x0.clamp(0, self.vocab_size - 1)
-        legal = self.support[torch.arange(self.length, device=x0.device), ids] & in_range
+        legal = self.support[torch.arange(self.length, device=x0.device), ids] & (ids == x0)
         padded = torch.zeros_like(legal) if self.pad_id is None else x0 == self.pad_id
         wrong = (~torch.where(real, legal, padded)).nonzero()
         if wrong.numel() == 0:

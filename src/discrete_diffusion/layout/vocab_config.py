@@ -398,12 +398,14 @@ class VocabConfig(Vocabulary):
         support[: self.n_max, : self.num_node_types] = True
         support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True
         group = torch.tensor([0] * self.n_max + [1] * self.num_edges)
+        nodes, pairs = torch.arange(self.n_max), torch.triu_indices(self.n_max, self.n_max, 1)
         return TokenLayout(
             support,
             mask_id=self.mask_id,
             pad_id=self.pad_id,
             group=group,
             group_names=("node", "edge"),
+            sites=torch.cat([nodes.expand(2, -1), pairs], dim=1).T,
         )
 
     def digest(self) -> dict[str, Any]:

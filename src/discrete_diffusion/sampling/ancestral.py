@@ -236,7 +236,6 @@ class ReMDM(GridSampler):
     def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
         process, at_t = samples.algorithm.process, samples.times(t)
         masked = block.free & samples.masked
-        visible = block.free & ~masked
         # probability of hiding a token again, at most s_max
         alpha_t, hidden_t = process.alpha(at_t), process.one_minus_alpha(at_t)
         hidden_s = process.one_minus_alpha(samples.times(s))
@@ -246,4 +245,4 @@ class ReMDM(GridSampler):
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
         changes = block.free & ~self.bernoulli(samples, stays)
         self.reveal(samples, changes & masked, at_t)
-        samples.x.masked_fill_(changes & visible, samples.algorithm.layout.mask_id)
+        samples.x.masked_fill_(changes & ~masked, samples.algorithm.layout.mask_id)

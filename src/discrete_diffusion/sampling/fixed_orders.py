@@ -199,9 +199,8 @@ class Planned(FixedOrder):
 
     def order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
         num = int(within.sum())
-        number = self.number(samples.steps, num)
         # one position a call needs no choice
-        if number == num:
+        if self.number(samples.steps, num) == num:
             return (within.cumsum(dim=0) - 1).clamp(min=0)
         algorithm = samples.algorithm
         # one order for samples of all sizes, unless something that is given may tell the size
@@ -254,7 +253,9 @@ class Planned(FixedOrder):
         generator = make_generator(0, device=samples.generator.device)
         fresh = PartialSamples.start(algorithm, real.to(clamp.device), clamp, generator)
         fresh.conditions = samples.conditions_of(index)
-        FirstHitting().run(fresh)
+        # large graphs in some 500 calls
+        several = 1 if algorithm.layout.sites is None else max(1, real.shape[1] // 512)
+        FirstHitting(tokens_per_call=several).run(fresh)
         return Batch(fresh.x, fresh.real, conditions=fresh.conditions)
 
     def _kept(self) -> dict[str, list[int]]:
@@ -329,11 +330,6 @@ class FewCall(FixedOrder):
     def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
         student = cast(Distill, samples.algorithm)
         return student.call_order.expand(samples.free.shape), student.calls
-
-    def run(self, samples: PartialSamples) -> None:
-        given = samples.conditions
-        super().run(samples)
-        samples.conditions = given
 
     def before_call(self, samples: PartialSamples) -> None:
         # a random component of the mixture

@@ -283,8 +283,7 @@ class Forest(GraphNarrowing):
         linked = self.is_edge(self.pairs(x))
         # edges of a forest with as many pieces
         pieces = self.pieces(linked).sort(dim=1).values
-        joined = pieces.diff(dim=1).eq(0).sum(dim=1)  # edges of a forest with these pieces
-        return linked.sum(dim=1) == joined
+        return linked.sum(dim=1) == pieces.diff(dim=1).eq(0).sum(dim=1)
 
     def contradiction(self, x: Tensor) -> str:
         import networkx

@@ -18,10 +18,12 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.evaluation.oracles import HiddenMarkov, UniformTrees, pair_divergence
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Planned, build_sampler, fixed_orders
 from discrete_diffusion.sampling.fixed_orders import dilated_calls
+from discrete_diffusion.sampling.likelihood import path_log_prob
+from discrete_diffusion.sampling.tokens import TokenSampler
 from toy_samplers import bd3lm, draw_from, exact, record_calls
 from toy_world import FULL, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation, turned
 
@@ -107,21 +109,28 @@ def test_dilated_is_exact_on_a_chain_of_order_1_and_loses_on_order_2():
 
 
 @pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
-def test_planned_samples_follow_the_law_of_the_calls_chosen(real, caplog):
+@pytest.mark.parametrize("sites", [None, torch.tensor([[0], [1], [0]])], ids=["", "sites"])
+def test_planned_samples_follow_the_law_of_the_calls_chosen(real, sites, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
-    world, num = ToyWorld.make(real), int(real.sum())
+    world, num, algorithm = ToyWorld.make(real), int(real.sum()), exact("mdlm")
+    monkeypatch.setattr(algorithm.layout, "sites", sites)
+    if sites is not None:  # as of many tokens
+        monkeypatch.setattr(call_order, "MOST_CUTS", 1)
     sampler = build_sampler({"name": "planned", "calls": num - 1})
     rows = real.expand(NUM, -1)
-    output = sampler.sample(exact("mdlm"), rows, generator=make_generator(1))
+    output = sampler.sample(algorithm, rows, generator=make_generator(1))
     (call,) = sampler._chosen.values()
     sets = [[p for p in range(3) if real[p] and call[p] == k] for k in range(num - 1)]
     law = law_of_sets(world, sets)
     assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
     assert (output.nfe == num - 1).all()
     assert f"{num} tokens" in caplog.text
+    # the likelihood of given samples is that of these calls
+    log_p = path_log_prob(sampler, algorithm, Batch(world.x0, real.expand(len(world.x0), -1)))
+    assert torch.allclose(log_p.exp(), law, atol=1e-6)
     # one token a call is exact, and needs no choice
     whole = build_sampler({"name": "planned", "calls": 7})
-    output = whole.sample(exact("mdlm"), rows, generator=make_generator(1))
+    output = whole.sample(algorithm, rows, generator=make_generator(1))
     assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
     assert not whole._chosen
 
@@ -213,20 +222,43 @@ def test_the_nats_lost_are_the_divergence_of_the_samples(monkeypatch):
         assert len(asked.sizes) == calls
 
 
-def test_many_calls_are_smaller_where_fewer_tokens_are_left():
-    world, calls = UniformTrees(16), 40
+def test_calls_of_matchings_whose_sizes_fall_make_more_trees():
+    world, calls = UniformTrees(17), 33
     x0 = world.sample(128, make_generator(0))
     examples, algorithm = Batch(x0, torch.ones_like(x0, dtype=torch.bool)), world.algorithm()
-    found = choose_call_order(algorithm, examples, calls, make_generator(1), are_samples=True)
-    assert found.call.bincount().tolist() == [*found.sizes]
-    assert sum(found.sizes[:8]) > sum(found.sizes[-20:])
-    planned, real = Planned(), examples.real.repeat(3, 1)
-    planned.order = lambda *given: found.call
-    trees = []
-    for sampler in (planned, build_sampler({"name": "first-hitting"})):
+    planned, real, trees = Planned(), examples.real.repeat(2, 1), []
+
+    def share_of_trees(sampler: TokenSampler) -> float:
         drawn = sampler.sample(algorithm, real, steps=calls, generator=make_generator(2))
-        trees.append(float(world.is_tree(drawn.x0).double().mean()))
-    assert trees[0] > 0.82 > trees[1]
+        return float(world.is_tree(drawn.x0).double().mean())
+
+    for sites in (world.pairs.T, None):
+        algorithm.layout.sites = sites
+        found = choose_call_order(algorithm, examples, calls, make_generator(1), are_samples=True)
+        assert found.call.bincount().tolist() == [*found.sizes]
+        assert sum(found.sizes[:8]) > sum(found.sizes[-20:])
+        planned.order = lambda *given, found=found: found.call
+        trees.append(share_of_trees(planned))
+    trees.append(share_of_trees(build_sampler({"name": "first-hitting"})))
+    assert trees[0] > trees[1] + 0.02 > trees[2] + 0.05
+
+
+def test_pairs_that_follow_each_other_share_no_node():
+    order = torch.randperm(66, generator=make_generator(0))
+    pairs = UniformTrees(12).pairs.T
+
+    def num_shared(order: Tensor) -> int:
+        runs = pairs[order.view(-1, 3)].flatten(1)
+        return runs.numel() - sum(len(run.unique()) for run in runs)
+
+    spread = call_order.spread(order, pairs)
+    assert spread.sort().values.tolist() == [*range(66)]
+    assert num_shared(spread) == 0 < 10 < num_shared(order)
+    # with types of nodes, which are not put off, and come little sooner
+    small, large = (VocabConfig(n, ("a",), ("edge", "none")).layout() for n in (3, 24))
+    assert small.sites.tolist() == [[0, 0], [1, 1], [2, 2], [0, 1], [0, 2], [1, 2]]
+    mixed = call_order.spread(torch.randperm(300, generator=make_generator(0)), large.sites)
+    assert 0.3 < float((mixed < 24).nonzero().double().mean()) / 300 < 0.5
 
 
 def test_calls_of_mixed_sizes_and_clamps_ask_for_what_is_free():
