@@ -1,21 +1,46 @@
 """Few network calls a sample: ``planned`` and ``dilated`` next to ``first-hitting`` in as many.
 
     python benchmarks/few_calls.py --keep FOLDER [--text FILE] [--threads 1]
+    python benchmarks/few_calls.py --keep FOLDER --trees tree.json.gz [--threads 1]
 
 On plans of ``plans-small``, and on the characters of FILE by a ``dit_tiny`` that is not conditioned
 on t, after 1,200 steps, and a judge, ``algo=ar``, after 600. Runs, orders of calls and measurements
 are kept in FOLDER, and not made again. Writes ``benchmarks/results/few_calls.json``, whose rows of
 text stay as they are if no FILE is given.
+
+With ``--trees`` on trees of 64 nodes alone, by ``experiment=tree`` of ``standard_sets.py``; writes
+``few_calls_trees.json`` and ``docs/images/few_calls_trees.png``. ``planned-at-random`` has the
+sizes of the calls of ``planned``, but any pairs in each.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from clock import Stopwatch
 from compare import SHARED
-from record import Part, Record, Sections, command_line, earlier, markdown_table, publish, typed
+from discrete_diffusion import load
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.domains.graphs.records import GraphTypes, write_graphs
+from discrete_diffusion.sampling import Planned, register_sampler
+from discrete_diffusion.viz import chart_style
+from record import (
+    Figures,
+    Part,
+    Record,
+    Sections,
+    command_line,
+    earlier,
+    markdown_table,
+    publish,
+    typed,
+)
 from runs import evaluate, kept_run
 
 COLUMNS = {
@@ -27,11 +52,27 @@ COLUMNS = {
         "buildable": "buildable, %",
     },
     "text": {"gen_ppl": "perplexity under the judge", "unigram_entropy": "entropy, nats"},
+    "trees": {
+        "valid_unique_novel": "V.U.N., %",
+        "ratio": "ratio",
+        "num_samples": "graphs",
+        "cpu_seconds": "CPU-seconds a graph",
+        "choice_cpu_seconds": "CPU-seconds of the choice of calls",
+    },
 }
-SHARES = ("transitive", "mode_coverage_weighted", "buildable")
+SHARES = ("transitive", "mode_coverage_weighted", "buildable", "valid_unique_novel")
 SAMPLERS = {
     "plans": (("planned", 8), ("first-hitting", 8)),
     "text": (("first-hitting", 16), ("first-hitting", 8), ("dilated", 8)),
+}
+CALLS, EXACT = (52, 104, 208, 416), 2080
+"""Network calls of a tree, and those of one token each."""
+TREES, EXACT_TREES = 80, 40
+"""Graphs of each row, and of the row of one token a call."""
+CURVES = {
+    "planned": (chart_style.SAMPLED, "o-", "planned"),
+    "planned-at-random": (chart_style.LINE, "s--", "as planned, any pairs"),
+    "first-hitting": (chart_style.REAL, "^:", "first-hitting"),
 }
 TRAINED = {
     "model": ("algo=mdlm", "algo.time_conditioning=false", "trainer.max_steps=1200"),
@@ -68,6 +109,84 @@ def measured(data: str, file: Path | None, folder: Path, threads: int) -> list[d
     return rows
 
 
+@register_sampler("planned-at-random")
+class PlannedAtRandom(Planned):
+    """As many positions in each call as ``planned``, whatever they are."""
+
+    name = "planned-at-random"
+
+    def order(self, *given: Any) -> torch.Tensor:
+        call = super().order(*given)
+        return call[torch.randperm(len(call), generator=make_generator(0))]
+
+
+def measured_trees(file: Path, folder: Path, threads: int) -> list[dict[str, Any]]:
+    """A row for each sampler and number of calls; the choice of calls is timed by itself."""
+    torch.set_num_threads(threads)
+    words = ["experiment=tree", f"threads={threads}", f"data.path={file}"]
+    run = kept_run(folder / "tree" / "bd-denoiser-pair", [*words, "algo.backbone=bd-denoiser-pair"])
+    trained, rows = load(run / "checkpoints" / "last.ckpt"), []
+    asked = [(name, calls) for calls in CALLS for name in CURVES]
+    for name, calls in [*asked, ("first-hitting", EXACT)]:
+        place = folder / "measured" / f"trees_{name}_{calls}"
+        if not (place / "row.json").exists():
+            place.mkdir(parents=True, exist_ok=True)
+            draw = partial(trained.sample, sampling={"name": name}, steps=calls, seed=0)
+            watch = Stopwatch(torch.device("cpu"))
+            draw(num=1)
+            choice = watch.stop(1).cpu
+            num, watch = EXACT_TREES if calls == EXACT else TREES, Stopwatch(torch.device("cpu"))
+            graphs = draw(num=num)
+            spent = {"cpu_seconds": watch.stop(num).cpu / num}
+            write_graphs(place / "samples.jsonl", graphs, GraphTypes())
+            spent |= (
+                {"choice_cpu_seconds": choice - spent["cpu_seconds"]} if name == "planned" else {}
+            )
+            row = {"sampler": name, "network_calls_per_sample": calls, **spent}
+            (place / "row.json").write_text(json.dumps(row))
+        files = (f"samples={place / 'samples.jsonl'}", f"reference={file}")
+        found = evaluate(place / "found", "domain=graphs", "kind=tree", *files)
+        keys = ("intervals", "num_samples", "valid_unique_novel", "ratio")
+        rows.append(
+            json.loads((place / "row.json").read_text()) | {key: found[key] for key in keys}
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
+    """V.U.N. over CPU-seconds a graph, a curve for each sampler; one token a call as a line."""
+    figure = chart_style.new_figure(6.4, 3.6)
+    axes = figure.subplots()
+    exact = rows[-1]
+    low, high = (100 * end for end in exact["intervals"]["valid_unique_novel"])
+    axes.axhspan(low, high, color=chart_style.FAINT_LINE, zorder=0)
+    label = f"one token a call, {exact['cpu_seconds']:.1f} CPU-s"
+    axes.axhline(100 * exact["valid_unique_novel"], color=chart_style.TEXT, lw=0.8, label=label)
+    for name, (colour, style, label) in CURVES.items():
+        own = [row for row in rows[:-1] if row["sampler"] == name]
+        share = torch.tensor([row["valid_unique_novel"] for row in own])
+        ends = torch.tensor([row["intervals"]["valid_unique_novel"] for row in own]).T
+        axes.errorbar(
+            [row["network_calls_per_sample"] for row in own],
+            100 * share,
+            yerr=(100 * (ends - share).abs()).tolist(),
+            **{"fmt": style, "color": colour, "label": label, "capsize": 2, "markersize": 4.5},
+        )
+    axes.set(xscale="log", ylim=(0, 102))
+    axes.set_xticks(CALLS, [*map(str, CALLS)], minor=False)
+    axes.minorticks_off()
+    labels = {"title": "Trees of 64 nodes", "xlabel": "network calls", "ylabel": "V.U.N., %"}
+    chart_style.style_axes(axes, **labels, grid="both")
+    chart_style.add_legend(axes)
+    chart_style.save_figure(figure, path)
+
+
+def figures(record: Record) -> Figures:
+    rows = record.results.get("trees")
+    return {} if rows is None else {"few_calls_trees.png": partial(draw_trees, rows)}
+
+
 def shown(row: Mapping[str, Any], key: str) -> str:
     """A number with its interval, or its standard error; nothing if it was not measured."""
     if row.get(key) is None:
@@ -100,8 +219,13 @@ def sections(record: Record) -> Sections:
 def main() -> None:
     parser = command_line(__doc__, threads=1, keep=True)
     parser.add_argument("--text", type=Path, help="file of text")
+    parser.add_argument("--trees", type=Path, help="file of trees")
     given = parser.parse_args()
     found, folder = dict(earlier("few_calls")), given.keep.absolute()
+    if given.trees:
+        rows = measured_trees(given.trees.absolute(), folder, given.threads)
+        publish("few_calls_trees", command=typed(), seed=0, results={"trees": rows})
+        return
     found["plans"] = measured("plans", None, folder, given.threads)
     if given.text:
         found["text"] = measured("text", given.text.absolute(), folder, given.threads)

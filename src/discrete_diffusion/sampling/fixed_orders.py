@@ -253,8 +253,8 @@ class Planned(FixedOrder):
         generator = make_generator(0, device=samples.generator.device)
         fresh = PartialSamples.start(algorithm, real.to(clamp.device), clamp, generator)
         fresh.conditions = samples.conditions_of(index)
-        # large graphs in some 500 calls
-        several = 1 if algorithm.layout.sites is None else max(1, real.shape[1] // 512)
+        # large graphs in some 300 calls, which is enough for the sizes of calls
+        several = 1 if algorithm.layout.sites is None else max(1, real.shape[1] // 256)
         FirstHitting(tokens_per_call=several).run(fresh)
         return Batch(fresh.x, fresh.real, conditions=fresh.conditions)
 
