@@ -26,8 +26,13 @@ import torch
 from clock import Stopwatch
 from compare import SHARED
 from discrete_diffusion import load
+from discrete_diffusion.api.requests import trained_model_here
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.graphs.records import GraphTypes, write_graphs
+from discrete_diffusion.domains.graphs.graph_set import GraphSet
+from discrete_diffusion.domains.graphs.metrics import novelty_shares
+from discrete_diffusion.domains.graphs.readers import read_graphs
+from discrete_diffusion.evaluation.requests import SampleRequest
+from discrete_diffusion.evaluation.sample_scores import share_interval
 from discrete_diffusion.sampling import Planned, register_sampler
 from discrete_diffusion.viz import chart_style
 from record import (
@@ -43,6 +48,7 @@ from record import (
 )
 from runs import evaluate, kept_run
 
+VUN = "valid_unique_novel"
 COLUMNS = {
     "plans": {
         "transitive": "transitive, %",
@@ -53,21 +59,19 @@ COLUMNS = {
     },
     "text": {"gen_ppl": "perplexity under the judge", "unigram_entropy": "entropy, nats"},
     "trees": {
-        "valid_unique_novel": "V.U.N., %",
-        "ratio": "ratio",
+        VUN: "V.U.N., %",
         "num_samples": "graphs",
         "cpu_seconds": "CPU-seconds a graph",
-        "choice_cpu_seconds": "CPU-seconds of the choice of calls",
     },
 }
-SHARES = ("transitive", "mode_coverage_weighted", "buildable", "valid_unique_novel")
+SHARES = ("transitive", "mode_coverage_weighted", "buildable", VUN)
 SAMPLERS = {
     "plans": (("planned", 8), ("first-hitting", 8)),
     "text": (("first-hitting", 16), ("first-hitting", 8), ("dilated", 8)),
 }
 CALLS, EXACT = (52, 104, 208, 416), 2080
 """Network calls of a tree, and those of one token each."""
-TREES, EXACT_TREES = 80, 40
+TREES, EXACT_TREES = 40, 8
 """Graphs of each row, and of the row of one token a call."""
 CURVES = {
     "planned": (chart_style.SAMPLED, "o-", "planned"),
@@ -120,38 +124,41 @@ class PlannedAtRandom(Planned):
         return call[torch.randperm(len(call), generator=make_generator(0))]
 
 
-def measured_trees(file: Path, folder: Path, threads: int) -> list[dict[str, Any]]:
-    """A row for each sampler and number of calls; the choice of calls is timed by itself."""
+def choose_calls(trained: Any, kept: Path) -> float:
+    """CPU-seconds of the choice of the fewest ``CALLS``; the others have the same examples."""
+    if not kept.exists():
+        asked = SampleRequest(sampling={"name": "planned"})
+        sampler = trained_model_here(asked, trained.sample.checkpoint).sampler
+        watch, spent = Stopwatch(torch.device("cpu")), []
+        for calls in CALLS:
+            sampler.sample(trained, sampler.typical(1), generator=make_generator(0), steps=calls)
+            spent.append(watch.stop(1).cpu)
+        kept.write_text(json.dumps(spent[0]))
+    return float(json.loads(kept.read_text()))
+
+
+def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
+    """A row for each sampler and number of calls, and CPU-seconds of the choice of calls."""
     torch.set_num_threads(threads)
     words = ["experiment=tree", f"threads={threads}", f"data.path={file}"]
     run = kept_run(folder / "tree" / "bd-denoiser-pair", [*words, "algo.backbone=bd-denoiser-pair"])
     trained, rows = load(run / "checkpoints" / "last.ckpt"), []
+    choice = choose_calls(trained, folder / "choice.json")
+    training = GraphSet(read_graphs(file).splits["train"])
     asked = [(name, calls) for calls in CALLS for name in CURVES]
     for name, calls in [*asked, ("first-hitting", EXACT)]:
-        place = folder / "measured" / f"trees_{name}_{calls}"
-        if not (place / "row.json").exists():
-            place.mkdir(parents=True, exist_ok=True)
-            draw = partial(trained.sample, sampling={"name": name}, steps=calls, seed=0)
-            watch = Stopwatch(torch.device("cpu"))
-            draw(num=1)
-            choice = watch.stop(1).cpu
+        kept = folder / f"trees_{name}_{calls}.json"
+        if not kept.exists():
             num, watch = EXACT_TREES if calls == EXACT else TREES, Stopwatch(torch.device("cpu"))
-            graphs = draw(num=num)
-            spent = {"cpu_seconds": watch.stop(num).cpu / num}
-            write_graphs(place / "samples.jsonl", graphs, GraphTypes())
-            spent |= (
-                {"choice_cpu_seconds": choice - spent["cpu_seconds"]} if name == "planned" else {}
-            )
-            row = {"sampler": name, "network_calls_per_sample": calls, **spent}
-            (place / "row.json").write_text(json.dumps(row))
-        files = (f"samples={place / 'samples.jsonl'}", f"reference={file}")
-        found = evaluate(place / "found", "domain=graphs", "kind=tree", *files)
-        keys = ("intervals", "num_samples", "valid_unique_novel", "ratio")
-        rows.append(
-            json.loads((place / "row.json").read_text()) | {key: found[key] for key in keys}
-        )
+            graphs = trained.sample(num, sampling={"name": name}, steps=calls)
+            row = {"cpu_seconds": watch.stop(num).cpu / num, "num_samples": num}
+            row |= novelty_shares(GraphSet(graphs), training, "tree")
+            row["intervals"] = {VUN: share_interval([row[VUN]], num)}
+            kept.write_text(json.dumps(row))
+        row = json.loads(kept.read_text())
+        rows.append({"sampler": name, "network_calls_per_sample": calls, **row})
         print(rows[-1], flush=True)
-    return rows
+    return {"trees": rows, "choice_cpu_seconds": choice}
 
 
 def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
@@ -159,14 +166,14 @@ def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
     figure = chart_style.new_figure(6.4, 3.6)
     axes = figure.subplots()
     exact = rows[-1]
-    low, high = (100 * end for end in exact["intervals"]["valid_unique_novel"])
+    low, high = (100 * end for end in exact["intervals"][VUN])
     axes.axhspan(low, high, color=chart_style.FAINT_LINE, zorder=0)
     label = f"one token a call, {exact['cpu_seconds']:.1f} CPU-s"
-    axes.axhline(100 * exact["valid_unique_novel"], color=chart_style.TEXT, lw=0.8, label=label)
+    axes.axhline(100 * exact[VUN], color=chart_style.TEXT, lw=0.8, label=label)
     for name, (colour, style, label) in CURVES.items():
         own = [row for row in rows[:-1] if row["sampler"] == name]
-        share = torch.tensor([row["valid_unique_novel"] for row in own])
-        ends = torch.tensor([row["intervals"]["valid_unique_novel"] for row in own]).T
+        share = torch.tensor([row[VUN] for row in own])
+        ends = torch.tensor([row["intervals"][VUN] for row in own]).T
         axes.errorbar(
             [row["network_calls_per_sample"] for row in own],
             100 * share,
@@ -223,8 +230,8 @@ def main() -> None:
     given = parser.parse_args()
     found, folder = dict(earlier("few_calls")), given.keep.absolute()
     if given.trees:
-        rows = measured_trees(given.trees.absolute(), folder, given.threads)
-        publish("few_calls_trees", command=typed(), seed=0, results={"trees": rows})
+        found = measured_trees(given.trees.absolute(), folder, given.threads)
+        publish("few_calls_trees", command=typed(), seed=0, results=found)
         return
     found["plans"] = measured("plans", None, folder, given.threads)
     if given.text:
