@@ -6,11 +6,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from discrete_diffusion.categorical import effective_number, make_generator, uniform_draws
+from discrete_diffusion.domains import SampleScore
+from discrete_diffusion.evaluation import Request, SampleRequest, TrainedModel
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import GivenObjects, Shard
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief import SOLVER_HAS_FACTS, Brief
@@ -23,16 +27,9 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import property_flags
 from floor_plans.diagrams.vocabulary import OF_PLANS, vocabulary_of_graph
+from floor_plans.learning.completions import Choose, Completions, Draw
 from floor_plans.learning.conditions import Facts
 from floor_plans.plans.buildable import EFFORT, Buildable
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from discrete_diffusion.domains import SampleScore
-    from discrete_diffusion.evaluation import Request, SampleRequest, TrainedModel
-    from discrete_diffusion.layout import VocabConfig
-    from floor_plans.learning.completions import Choose, Completions, Draw
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +181,7 @@ def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     return BriefChoice(request, trained, brief, vocab)
 
 
-_Rows = list[tuple["Completions", int]]  # completions, and the row of one that is chosen
+_Rows = list[tuple[Completions, int]]  # completions, and the row of one that is chosen
 
 
 @dataclass(frozen=True)

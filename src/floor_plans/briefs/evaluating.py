@@ -7,25 +7,30 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import (
+    EvaluateRequest,
     Evaluation,
     TableRow,
     TableSection,
+    TrainedModel,
     checkpoint_facts,
     plus_minus,
     sample_fresh,
     sampling_facts,
     share_error,
 )
+from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.answering import Answer, BriefRequest
+from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.checking import exact_interval
 from floor_plans.briefs.particles import soft_guidance
+from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import (
@@ -40,12 +45,6 @@ from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.build import real_data_for_model
 from floor_plans.learning.evaluation import num_repeats, real_floors
-
-if TYPE_CHECKING:
-    from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
-    from discrete_diffusion.layout import VocabConfig
-    from floor_plans.briefs.brief import Brief
-    from floor_plans.diagrams.diagram import BubbleDiagram
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from floor_plans.briefs.brief import (
     ANY_RELATION,
@@ -21,11 +20,9 @@ from floor_plans.briefs.brief import (
     Quantity,
     Rule,
 )
+from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.plans.outline import Outline
-
-if TYPE_CHECKING:
-    from floor_plans.diagrams.diagram import BubbleDiagram
 
 _SAID = {
     "left-of": "left of",

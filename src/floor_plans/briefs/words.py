@@ -6,18 +6,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity, RelationRule
+from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Point, Quantity, RelationRule
 from floor_plans.diagrams.files.fields import DiagramError, may_mean, room_type_of
 from floor_plans.diagrams.files.yaml_nodes import Node
 from floor_plans.diagrams.vocabulary import NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.plans.outline import LONGEST, MOST_AREA, Outline
 from floor_plans.plans.site import SIDES, Site, side_towards, sides_from_street, straightened
-
-if TYPE_CHECKING:
-    from floor_plans.briefs.brief import Point
 
 _RANGES = (
     (r"(?P<least>\d+)(?P<most>)", 0),

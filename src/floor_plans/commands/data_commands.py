@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import Later
 from discrete_diffusion.domains import SubCommand
 from floor_plans.box import MODEL
+from floor_plans.commands.typed_options import add_options, argument, option
 from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
@@ -28,282 +30,176 @@ else:  # they import torch
     schema = Later("floor_plans.briefs.schema")
     runs = Later("floor_plans.commands.runs")
 
-
-def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``plans realise``."""
-    parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
-    parser.add_argument(
-        "--areas",
-        metavar="FILE",
-        help="plans with boxes (in --unit), of whose rooms target areas are drawn, of the same "
-        "types; without it areas are typical of their types. A line's own "
-        '"areas": [m2 or null, ...] count first',
-    )
-    parser.add_argument(
-        "--near",
-        metavar="FILE",
-        help="plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
-        'them as the line\'s "areas", "locked" and "moved" need',
-    )
-    parser.add_argument(
-        "--variants",
-        type=int,
-        default=1,
-        metavar="K",
-        help="different plans of each diagram, ranked by their scores, best first",
-    )
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="end with status 1, naming plan and rule, where a plan breaks one of the rules or "
-        "there is none",
-    )
-    _plan_options(parser)
-    _reading_options(parser)
-
-
-def make_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``plans make``."""
-    parser.add_argument(
-        "--checkpoint",
-        metavar="RUN",
-        default=MODEL,
-        help="the model that diagrams are sampled from: a run folder, a file of weights, a name "
-        "(default: %(default)s)",
-    )
-    parser.add_argument("--brief", metavar="FILE", help="what every diagram must have")
-    parser.add_argument(
-        "--num-rooms", type=int, metavar="N", help="of every diagram (default: as in training)"
-    )
-    parser.add_argument(
-        "--num", type=int, default=6, metavar="K", help="plans to keep (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--candidates",
-        type=int,
-        metavar="N",
-        help="diagrams to find plans of, 1 to 30 s each (default: twice --num); as many others, up "
-        "to twice, while fewer than --num keep the rules",
-    )
-    parser.add_argument(
-        "--strict",
-        choices=("true", "false"),
-        default="true",
-        help="true: plans that break a rule are written into withheld/; false: they are ranked too "
-        "(default: %(default)s)",
-    )
-    _plan_options(parser)
-
-
-def _plan_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write into")
-    # the plan: areas and outline
-    parser.add_argument(
-        "--total-area", type=float, metavar="M2", help="of all rooms; drawn areas are scaled to it"
-    )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=0.1,
-        metavar="T",
-        help="how far an area may be off its target, a share (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--ratio",
-        type=float,
-        metavar="R",
-        help="the outline is a rectangle R times as wide as high",
-    )
-    parser.add_argument(
-        "--boundary",
-        metavar="XY",
-        help="the outline, a polygon in metres: [[0,0],[12,0],[12,8],[0,8]], or a JSON file with "
-        'such a list; a line\'s own "boundary" counts first',
-    )
-    parser.add_argument(
-        "--front-door", metavar="XY", help="its place on the boundary, in metres: [5.5,9]"
-    )
-    parser.add_argument(
-        "--north",
-        type=float,
-        metavar="DEG",
-        help="degrees clockwise from up; plans with living rooms further south cost less",
-    )
-    # rules of living
-    parser.add_argument(
-        "--rules",
-        default="default",
-        metavar="R",
-        help="rules of living that plans keep as far as relations and outline allow: default, irc "
-        "(sizes of a building code), none, or a YAML file of your own (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--hall",
-        choices=("auto", "never"),
-        default="auto",
-        help="auto: a hall is added where rules ask for access and the solver meets more with one; "
-        "never (default: %(default)s)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
-    parser.add_argument(
-        "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
-    )
-    _file_options(parser)
-
-
-def _file_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the files that plans are written to."""
-    parser.add_argument(
-        "--formats",
-        metavar="NAMES",
-        default="",
-        help=f"also a file of each plan, in a folder for each format: {','.join(FORMAT_NAMES)}",
-    )
-    parser.add_argument(
-        "--language", default="en", metavar="L", help="of the names of rooms: en, de (default: en)"
-    )
-    parser.add_argument(
-        "--layers", default="plain", metavar="L", help="of DXF: plain or aia (default: plain)"
-    )
-    parser.add_argument(
-        "--storey",
-        type=float,
-        default=2.5,
-        metavar="M",
-        help="metres from the floor to the ceiling, in IFC (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--picture", default="plans.svg", metavar="NAME", help=".svg or .png (default: %(default)s)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace what DIR holds of these")
-
-
-_MAX_NODES = 8  # ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
 DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, which share this suffix
 
 
-def _add_max_nodes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--max-nodes",
-        type=int,
-        default=_MAX_NODES,
-        metavar="N",
-        help="most rooms that a plan may have (default: %(default)s, as in training)",
+class _SizeOption:
+    # the default is ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
+    max_nodes: int = option("N: most rooms that a plan may have, by default as in training", 8)
+
+
+class _ReadingOptions(_SizeOption):
+    """Options of every file that is read."""
+
+    room_codes: str | None = option(
+        "TABLE: table of integer room codes, where neither a plan nor its format names one: "
+        f"{', '.join(CODE_TABLES)} (default: recognised file by file)"
+    )
+    room_names: str | None = option(
+        "FILE: room types of your own names of rooms, a YAML or JSON object such as "
+        "{Schlafzimmer: MasterRoom}"
+    )
+    unit: str = option(
+        f"U: plans given as boxes: {', '.join(UNITS)}, by default of a plan drawn on 256 x 256; "
+        "also of a DXF drawing that says none",
+        UNITS[0],
+    )
+    adjacency_threshold: float | None = option(
+        "T: plans given as boxes: boxes closer than this are related, in their own unit "
+        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)"
     )
 
 
-def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
-    _add_max_nodes(parser)
-    parser.add_argument(
-        "--room-codes",
-        metavar="TABLE",
-        help="table of integer room codes, where neither a plan nor its format names one: "
-        f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
-    )
-    parser.add_argument(
-        "--room-names",
-        metavar="FILE",
-        help="room types of your own names of rooms, a YAML or JSON object such as "
-        "{Schlafzimmer: MasterRoom}",
-    )
-    parser.add_argument(
-        "--unit",
-        default=UNITS[0],
-        metavar="U",
-        help=f"plans given as boxes: {', '.join(UNITS)} (default: %(default)s, of a plan drawn on "
-        "256 x 256); also of a DXF drawing that says none",
-    )
-    parser.add_argument(
-        "--adjacency-threshold",
-        type=float,
-        metavar="T",
-        help="plans given as boxes: boxes closer than this are related, in their own unit "
-        f"(default: {DEFAULT_THRESHOLD:g} pixels, in that unit)",
-    )
-    if may_skip:
-        parser.add_argument(
-            "--skip-invalid",
-            action="store_true",
-            help="leave out and count plans that cannot be read, instead of ending at the first",
-        )
-
-
-def describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
-    _reading_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-
-
-def check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE")
-    _reading_options(parser, may_skip=False)
-    parser.add_argument(
-        "--plans",
-        type=int,
-        metavar="N",
-        help="search for floor plans of the first N diagrams, 0.05 s each, and name contradictory "
-        "relations where there is none; this needs OR-Tools (default: 100 with it, 0 without)",
-    )
-    parser.add_argument(
-        "--rules",
-        default="none",
-        metavar="R",
-        help="judge floor plans by rules of living: default, irc (sizes of a building code), none, "
-        "or a YAML file of your own; status 1 if a plan breaks one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="with --rules: print the judgements alone, as JSON"
-    )
-    parser.add_argument(
-        "--report",
-        metavar="OUT",
-        help="write JSON on floor plans: depth and integration of each room by its doors (space "
-        "syntax), and the edit distance from the relations to those of the floors",
+class _SkippingOptions(_ReadingOptions):
+    skip_invalid: bool = option(
+        "leave out and count plans that cannot be read, instead of ending at the first"
     )
 
 
-def convert_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="IN", help="a file or folder of plans")
-    parser.add_argument(
-        "target",
-        metavar="OUT",
-        help="its suffix sets the format: .jsonl (one plan a line), .json (one list), .graphml "
+class _FileOptions:
+    """Options of the files that plans are written to."""
+
+    formats: str = option(
+        f"NAMES: also a file of each plan, in a folder for each format: {','.join(FORMAT_NAMES)}",
+        "",
+    )
+    language: str = option("L: of the names of rooms: en, de", "en")
+    layers: str = option("L: of DXF: plain or aia", "plain")
+    storey: float = option("M: metres from the floor to the ceiling, in IFC", 2.5)
+    picture: str = option("NAME: .svg or .png", "plans.svg")
+    overwrite: bool = option("replace what DIR holds of these")
+
+
+class _PlanOptions(_FileOptions):
+    """Options of plans: their areas, their outline and rules of living."""
+
+    out: str = option("DIR: the folder to write into")
+    total_area: float | None = option("M2: of all rooms; drawn areas are scaled to it")
+    tolerance: float = option("T: how far an area may be off its target, a share", 0.1)
+    ratio: float | None = option("R: the outline is a rectangle R times as wide as high")
+    boundary: str | None = option(
+        "XY: the outline, a polygon in metres: [[0,0],[12,0],[12,8],[0,8]], or a JSON file with "
+        'such a list; a line\'s own "boundary" counts first'
+    )
+    front_door: str | None = option("XY: its place on the boundary, in metres: [5.5,9]")
+    north: float | None = option(
+        "DEG: degrees clockwise from up; plans with living rooms further south cost less"
+    )
+    rules: str = option(
+        "R: rules of living that plans keep as far as relations and outline allow: default, irc "
+        "(sizes of a building code), none, or a YAML file of your own",
+        "default",
+    )
+    hall: str = option(
+        "auto: a hall is added where rules ask for access and the solver meets more with one; "
+        "never",
+        "auto",
+        choices=("auto", "never"),
+    )
+    seed: int = option("N: another one gives other plans", 0)
+    threads: int | None = option("P: that share the work (default: one per core)")
+
+
+class _RealiseOptions(_PlanOptions, _SkippingOptions):
+    file: str = argument("FILE: diagrams, as sample writes them")
+    areas: str | None = option(
+        "FILE: plans with boxes (in --unit), of whose rooms target areas are drawn, of the same "
+        "types; without it areas are typical of their types. A line's own "
+        '"areas": [m2 or null, ...] count first'
+    )
+    near: str | None = option(
+        "FILE: plans.jsonl, a plan for each line of FILE, or one: new plans change as little of "
+        'them as the line\'s "areas", "locked" and "moved" need'
+    )
+    variants: int = option(
+        "K: different plans of each diagram, ranked by their scores, best first", 1
+    )
+    strict: bool = option(
+        "end with status 1, naming plan and rule, where a plan breaks one of the rules or there "
+        "is none"
+    )
+
+
+class _MakeOptions(_PlanOptions):
+    checkpoint: str = option(
+        "RUN: the model that diagrams are sampled from: a run folder, a file of weights, a name",
+        MODEL,
+    )
+    brief: str | None = option("FILE: what every diagram must have")
+    num_rooms: int | None = option("N: of every diagram (default: as in training)")
+    num: int = option("K: plans to keep", 6)
+    candidates: int | None = option(
+        "N: diagrams to find plans of, 1 to 30 s each (default: twice --num); as many others, up "
+        "to twice, while fewer than --num keep the rules"
+    )
+    strict: str = option(
+        "true: plans that break a rule are written into withheld/; false: they are ranked too",
+        "true",
+        choices=("true", "false"),
+    )
+
+
+class _DescribeOptions(_SkippingOptions):
+    file: str | None = argument("FILE: default: the embedded plans", nargs="?")
+    json: bool = option("print JSON instead of tables")
+
+
+class _CheckOptions(_ReadingOptions):
+    file: str = argument("FILE")
+    plans: int | None = option(
+        "N: search for floor plans of the first N diagrams, 0.05 s each, and name contradictory "
+        "relations where there is none; this needs OR-Tools (default: 100 with it, 0 without)"
+    )
+    rules: str = option(
+        "R: judge floor plans by rules of living: default, irc (sizes of a building code), none, "
+        "or a YAML file of your own; status 1 if a plan breaks one",
+        "none",
+    )
+    json: bool = option("with --rules: print the judgements alone, as JSON")
+    report: str | None = option(
+        "OUT: write JSON on floor plans: depth and integration of each room by its doors (space "
+        "syntax), and the edit distance from the relations to those of the floors"
+    )
+
+
+class _ConvertOptions(_SkippingOptions):
+    source: str = argument("IN: a file or folder of plans")
+    target: str = argument(
+        "OUT: its suffix sets the format: .jsonl (one plan a line), .json (one list), .graphml "
         "(several plans: a folder of that name, a file each), .svg or .png (one picture); of plans "
-        "with boxes, .dxf, .ifc, .pdf or .geojson (several: a folder)",
+        "with boxes, .dxf, .ifc, .pdf or .geojson (several: a folder)"
     )
-    _reading_options(parser)
-    parser.add_argument(
-        "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
-    )
-
-    parser.add_argument(
-        "--format",
-        choices=DIALECTS,
-        help=".json, of plans with boxes: the format of House-GAN++ (houseganpp) or of "
+    codes: bool = option(".jsonl and .json: codes instead of names")
+    format: str | None = option(
+        ".json, of plans with boxes: the format of House-GAN++ (houseganpp) or of "
         "floor-plan-rlvr (rlvr); several plans: a folder, a file each",
+        choices=DIALECTS,
     )
-    parser.add_argument(
-        "--each", action="store_true", help=".svg and .png: a folder of that name, a file each"
-    )
-    parser.add_argument("--first", type=int, metavar="K", help="only the first K plans")
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
+    each: bool = option(".svg and .png: a folder of that name, a file each")
+    first: int | None = option("K: only the first K plans")
+    overwrite: bool = option("replace OUT if it is there")
 
 
-def brief_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``brief check``: the brief, and the plans that it is compared with."""
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument(
-        "--plans",
-        metavar="PLANS",
-        help="a file or folder of plans, to count the share that meets the brief (default: the "
-        "embedded plans, data=bubble_diagrams); none: no plans",
+class _BriefOptions(_SizeOption):
+    """The brief, and the plans that it is compared with."""
+
+    file: str = argument("FILE")
+    plans: str | None = option(
+        "PLANS: a file or folder of plans, to count the share that meets the brief (default: the "
+        "embedded plans, data=bubble_diagrams); none: no plans"
     )
-    _add_max_nodes(parser)
-    parser.add_argument(
-        "--relations",
-        default=DIRECTIONS.name,
-        metavar="WORDS",
-        help=f"the vocabulary of the plans, {' or '.join(VOCABULARIES)} (default: %(default)s)",
+    relations: str = option(
+        f"WORDS: the vocabulary of the plans, {' or '.join(VOCABULARIES)}", DIRECTIONS.name
     )
 
 
@@ -353,29 +249,29 @@ def _print_schema(options: argparse.Namespace) -> None:
 COMMANDS = {
     "describe": SubCommand(
         "[FILE]   counts of its plans; without FILE, of the embedded plans",
-        describe_options,
+        partial(add_options, options=_DescribeOptions),
         _describe,
     ),
     "check": SubCommand(
         "FILE        plans that cannot be read, and why; with --rules, broken rules",
-        check_options,
+        partial(add_options, options=_CheckOptions),
         _check,
     ),
     "convert": SubCommand(
         "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
-        convert_options,
+        partial(add_options, options=_ConvertOptions),
         _convert,
         writes_file="target",
     ),
     "realise": SubCommand(
         "FILE out=DIR   dimensioned floor plans of diagrams",
-        realise_options,
+        partial(add_options, options=_RealiseOptions),
         _realise,
         writes_folder="out",
     ),
     "make": SubCommand(
         "out=DIR   floor plans from a brief: sampled, realised, ranked",
-        make_options,
+        partial(add_options, options=_MakeOptions),
         _make,
         writes_folder="out",
     ),
@@ -385,7 +281,7 @@ COMMANDS = {
 BRIEF_COMMANDS = {
     "check": SubCommand(
         "FILE   what it means, whether it can be met, how rare it is in plans",
-        brief_options,
+        partial(add_options, options=_BriefOptions),
         _check_brief,
     ),
     "schema": SubCommand("       JSON Schema of a brief", lambda parser: None, _print_schema),

@@ -8,51 +8,37 @@ import signal
 import threading
 import webbrowser
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 
 from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
+from floor_plans.commands.typed_options import add_options, option
 from floor_plans.studio import LOCAL
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10  # seconds in which requests have to end when the studio is stopped
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--checkpoint",
-        metavar="RUN",
-        default=MODEL,
-        help="what sample takes: a run folder, a file of weights, a name (default: %(default)s)",
+class _Options:
+    checkpoint: str = option(
+        "RUN: what sample takes: a run folder, a file of weights, a name", MODEL
     )
-    parser.add_argument(
-        "--plugins",
-        metavar="NAMES",
-        default="",
-        help="your own modules that the model needs, imported first: [my_module]",
+    plugins: str = option(
+        "NAMES: your own modules that the model needs, imported first: [my_module]", ""
     )
-    parser.add_argument("--port", type=int, default=8765, help="default: %(default)s")
-    parser.add_argument(
-        "--host",
-        default=LOCAL[0],
-        help="default: %(default)s, which this machine alone reaches; another one needs --token",
+    port: int = option("PORT: to answer at", 8765)
+    host: str = option(
+        "HOST: to answer at; another than the default, which this machine alone reaches, needs "
+        "--token",
+        LOCAL[0],
     )
-    parser.add_argument("--token", metavar="WORD", help="that every request has to send")
-    parser.add_argument(
-        "--open",
-        choices=("true", "false"),
-        default="true",
-        help="open the page in a browser (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        metavar="P",
-        help="processes that find plans, of some 300 MB each (default: one per core)",
+    token: str | None = option("WORD: that every request has to send")
+    open: str = option("open the page in a browser", "true", choices=("true", "false"))
+    threads: int | None = option("P: that the network uses (default: one per core)")
+    workers: int | None = option(
+        "P: processes that find plans, of some 300 MB each (default: one per core)"
     )
 
 
@@ -126,6 +112,6 @@ def _check(options: argparse.Namespace) -> None:
 
 STUDIO = SubCommand(
     "[checkpoint=RUN] [port=8765] [open=false]   draw, complete and realise on a local page",
-    _options,
+    partial(add_options, options=_Options),
     _run,
 )
