@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
+from floor_plans.briefs import words
 from floor_plans.briefs.brief import (
     ANY_RELATION,
     AnyRule,
@@ -30,24 +31,6 @@ from floor_plans.briefs.brief import (
     names_in,
 )
 from floor_plans.briefs.oas_programs import brief_of_program
-from floor_plans.briefs.words import (
-    QUANTITIES,
-    area_of,
-    area_range_of,
-    built_in_groups,
-    codes_of_relation,
-    degrees_of,
-    factor_of,
-    kind_named,
-    kind_of,
-    numbers_of,
-    outline_of,
-    point_of,
-    relation_rule,
-    sentences_in,
-    site_of,
-    union_of_kinds,
-)
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
@@ -101,7 +84,7 @@ class _Reading:
     """Groups, named rooms, and arguments of the ``Brief`` that have been read so far."""
 
     def __init__(self) -> None:
-        self.groups, self.named = built_in_groups(), dict[str, Kind]()
+        self.groups, self.named = words.built_in_groups(), dict[str, Kind]()
         self.sources, self.facts = dict[str, Source](), dict[str, Any]()
         self.parts: dict[str, Any] = {}
 
@@ -126,10 +109,10 @@ class _Reading:
             types = [code for kind in kinds for code in kind.types]
             if len(types) > len(set(types)):
                 raise members.error("a room type is in it twice; leave one out")
-            self.groups[name] = Kind(name, union_of_kinds(kinds).types)
+            self.groups[name] = Kind(name, words.union_of_kinds(kinds).types)
 
     def read_num_rooms(self, node: Node) -> None:
-        numbers = numbers_of(node)
+        numbers = words.numbers_of(node)
         if numbers.most == 0:
             raise node.error("0 rooms: a plan has at least one room")
         self.parts["num_rooms"] = Numbers(max(1, numbers.least), numbers.most)
@@ -140,18 +123,18 @@ class _Reading:
         counts = []
         for name, number in node.entries("room types or groups, each with a number").items():
             # two names of the same rooms are a mistake
-            kind = kind_of(number, name, self.groups)
+            kind = words.kind_of(number, name, self.groups)
             if before := seen.get(kind.types):
                 raise number.error(f"means the same rooms as {_place_of(before)}; leave one out")
             seen[kind.types] = number
-            counts.append(CountRule(kind, numbers_of(number), number.source))
+            counts.append(CountRule(kind, words.numbers_of(number), number.source))
         self.parts["counts"] = tuple(counts)
 
     def read_named(self, node: Node) -> None:
         for name, kind in node.entries("names, each with a room type or a group").items():
             self._check_new(kind, name)
-            words = kind.value if isinstance(kind.value, tuple) and kind.value else (kind,)
-            self.named[name] = union_of_kinds(_kind(each, self.groups) for each in words)
+            several = kind.value if isinstance(kind.value, tuple) and kind.value else (kind,)
+            self.named[name] = words.union_of_kinds(_kind(each, self.groups) for each in several)
             self.sources[kind.key] = kind.source
 
     def read_relations(self, node: Node) -> None:
@@ -168,10 +151,10 @@ class _Reading:
         """Read a rule, or several of which one holds: ``any: [...]``, or sentences with "or"."""
         if isinstance(item.value, dict) and [*item.value] == ["any"]:
             return self._any_of(item.value["any"])
-        said = sentences_in(item.value) if isinstance(item.value, str) else []
+        said = words.sentences_in(item.value) if isinstance(item.value, str) else []
         if len(said) < 2:
-            return relation_rule(item, self.groups, self.named)
-        options = [(relation_rule(item, self.groups, self.named, text),) for text in said]
+            return words.relation_rule(item, self.groups, self.named)
+        options = [(words.relation_rule(item, self.groups, self.named, text),) for text in said]
         return AnyRule(tuple(options), item.source)
 
     def read_any(self, node: Node) -> None:
@@ -192,11 +175,11 @@ class _Reading:
     def _option(self, node: Node) -> Option:
         """Read rules that hold together: a sentence, or an object with rooms and relations."""
         if not isinstance(node.value, dict):
-            if isinstance(node.value, str) and len(sentences_in(node.value)) > 1:
+            if isinstance(node.value, str) and len(words.sentences_in(node.value)) > 1:
                 raise node.error(
                     "'or' is for relations:, and any: lists options; one sentence here"
                 )
-            return (relation_rule(node, self.groups, self.named),)
+            return (words.relation_rule(node, self.groups, self.named),)
         inner = _Reading()
         inner.groups, inner.named = self.groups, self.named
         for key, each in node.entries("a sentence, or rooms: and relations:").items():
@@ -215,12 +198,12 @@ class _Reading:
             if isinstance(item.value, dict) and not {*item.value} & {"rooms", "relations"}:
                 one = item.entries("a sentence, such as Kitchen beside Balcony: 5")
                 ((text, number), *others) = one.items()
-                weight = factor_of(number)
+                weight = words.factor_of(number)
                 if others:
                     raise item.error("several sentences in one entry; begin each with '- '")
                 said = replace(item, value=text)
             elif isinstance(item.value, dict) and "weight" in item.value:
-                weight = factor_of(item.value["weight"])
+                weight = words.factor_of(item.value["weight"])
                 said = replace(item, value={k: v for k, v in item.value.items() if k != "weight"})
             option = self._option(said)
             if names := names_in(option):
@@ -246,7 +229,8 @@ class _Reading:
     def read_site(self, node: Node) -> None:
         """Read the site, and find a plot for the rooms of the brief, if these can be known."""
         north, number = self.facts.get("north"), self.parts.get("num_rooms", Numbers())
-        site = replace(site_of(node, north), most_area=_MOST_OF_ROOM * (number.most or _MOST_ROOMS))
+        most_area = _MOST_OF_ROOM * (number.most or _MOST_ROOMS)
+        site = replace(words.site_of(node, north), most_area=most_area)
         if north is not None:
             self.facts["north"] = site.north(north)
         self.facts["site"] = site
@@ -278,7 +262,7 @@ class _Reading:
     def read_fact(self, node: Node) -> None:
         if node.key == "outline" and "site" in self.facts:
             raise node.error("the site: finds it; leave one out")
-        readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
+        readers = {"area": words.area_of, "outline": words.outline_of, "north": words.degrees_of}
         self.facts[node.key] = readers[node.key](node)
         self.sources[node.key] = node.source
 
@@ -286,7 +270,7 @@ class _Reading:
         found: list[AreaRule] = []
         for name, each in node.entries("room types or groups, each with square metres").items():
             kind = self._kind_in_plan(replace(each, value=name))
-            rule = AreaRule(kind, *area_range_of(each), each.source)
+            rule = AreaRule(kind, *words.area_range_of(each), each.source)
             # a room of two kinds has an area within both bounds
             for other in (other for other in found if other.kind.types & rule.kind.types):
                 if other.kind.types == rule.kind.types:
@@ -350,7 +334,7 @@ class _Reading:
         if "outline" not in self.facts:
             more = "area" if "site" in self.facts else "outline"
             raise node.error(f"a front door has its place in an outline; give {more}: too")
-        door = point_of(node)
+        door = words.point_of(node)
         if why := front_door_problem(door, self.facts["outline"]):
             raise node.error(f"{list(door)}: {why}")
         self.facts["front_door"], self.sources["front_door"] = door, node.source
@@ -362,10 +346,11 @@ class _Reading:
             raise node.error(f"expected one word as a name, such as first_bath, got {name!r}")
         if name.casefold() in {each.casefold() for each in self.groups}:
             raise node.error(f"the name {name!r} is that of a group; choose another")
-        if kind := kind_named(name, self.groups):
+        if kind := words.kind_named(name, self.groups):
             taken = "a room type" if name in ROOM_TYPES else f"what {kind.name} is called"
             raise node.error(f"the name {name!r} is {taken}; choose another")
-        if codes_of_relation(name) is not None or name.casefold() in (*QUANTITIES, "is", "not"):
+        taken_words = (*words.QUANTITIES, "is", "not")
+        if words.codes_of_relation(name) is not None or name.casefold() in taken_words:
             raise node.error(f"the name {name!r} is a word of rules; choose another")
 
 
@@ -408,7 +393,7 @@ def _kind(node: Node, groups: Mapping[str, Kind]) -> Kind:
     """Read the name of a kind of rooms."""
     if not isinstance(node.value, str):
         raise node.error(f"expected a room type or a group, got {node.shown}")
-    return kind_of(node, node.value, groups)
+    return words.kind_of(node, node.value, groups)
 
 
 def _place_of(node: Node) -> str:
