@@ -5,6 +5,7 @@ Everything here can be pickled, since it is sent to other processes.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import pickle
@@ -12,7 +13,6 @@ import re
 import reprlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -302,11 +302,11 @@ def load_model(model: bytes | DiagramModel) -> None:
     _model_of(model)
 
 
-def run_sampling(
-    workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
-) -> T:
+async def run_sampling(workers: Workers, function: Callable[[A], T], ask: A, model: Any) -> T:
     """Call ``function(ask)``, which samples, in a process if the model is pickled, else here."""
-    return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
+    if isinstance(model, DiagramModel):
+        return await asyncio.to_thread(function, ask)
+    return await workers.run(function, ask)
 
 
 def brief_answer(
@@ -354,33 +354,41 @@ def shown_plans_of_job(job: Job) -> FoundPlans:
     return FoundPlans(tuple(plans), found.reason)
 
 
-def best_plans_of_order(
+async def best_plans_of_order(
     model: bytes | DiagramModel, workers: Workers, order: PlanOrder, report: Report
 ) -> dict[str, Any]:
     """Find plans, best first, as JSON with pictures and scores. ``report`` gets the number of
     finished diagrams, and every plan. Raises ``ValueError`` for an order that is wrong or cannot be
-    met, ``Stopped`` for a cancelled one."""
+    met."""
     body = order.body
     if order.job is not None:
         report(0, 1)
         job = replace(order.job, variants=body.num)
-        found = workers.run(shown_plans_of_job, job, report.is_cancelled)
+        found = await workers.run(shown_plans_of_job, job)
         jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
-        jobs = run_sampling(workers, _sampled_jobs, (model, order), model, report.is_cancelled)
+        jobs = await run_sampling(workers, _sampled_jobs, (model, order), model)
         every, reason = [], ""
         report(0, len(jobs))
-        # threads that wait for the processes, one job per process at a time
-        with ThreadPoolExecutor(workers.num) as threads:
-            stop = report.is_cancelled
-            tasks = [threads.submit(workers.run, shown_plans_of_job, job, stop) for job in jobs]
-            for number, task in enumerate(as_completed(tasks), start=1):
-                plans = task.result().plans
+        # one job per process at a time, so that other requests get a turn
+        turns = asyncio.Semaphore(workers.num)
+
+        async def plans_of(job: Job) -> tuple[Shown, ...]:
+            async with turns:
+                return (await workers.run(shown_plans_of_job, job)).plans
+
+        tasks = [asyncio.ensure_future(plans_of(job)) for job in jobs]
+        try:
+            for number, task in enumerate(asyncio.as_completed(tasks), start=1):
+                plans = await task
                 for _, shown in plans:
                     if not (body.livable and shown["broken"]):
                         report.send("found", shown)
                 report(number, len(jobs))
                 every += plans
+        finally:
+            for each in tasks:
+                each.cancel()
     kept = [each for each in every if not (body.livable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: body.num]]
     if not best and not reason:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,11 +17,9 @@ from starlette.exceptions import HTTPException
 from discrete_diffusion import __version__
 from floor_plans.studio import LOCAL, answering, bodies
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
-from floor_plans.studio.jobs import Late, Stopped
-from floor_plans.studio.sampling import Ask, DiagramModel, TooBusy
-from floor_plans.studio.studio import FAILED, LATE, Studio, json_content_of, result_of_errand
-
-logger = logging.getLogger(__name__)
+from floor_plans.studio.jobs import Late, Stopped, TooBusy, sentence_of
+from floor_plans.studio.sampling import Ask, DiagramModel
+from floor_plans.studio.studio import Studio, job_events, json_content_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,7 +104,7 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(studio.close)
+        await studio.close()
 
     app = FastAPI(
         title="discrete-diffusion studio",
@@ -159,12 +155,8 @@ def _add_errors(app: FastAPI) -> None:
                 return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
             case Stopped():
                 return refusal(503, "the studio is being ended")
-            case TimeoutError() | Late():
-                return refusal(504, str(error) or LATE)
-            case ValueError():
-                return refusal(400, str(error))
-        logger.error("a request failed", exc_info=error)
-        return refusal(500, FAILED)
+        is_late, is_wrong = isinstance(error, TimeoutError | Late), isinstance(error, ValueError)
+        return refusal(504 if is_late else 400 if is_wrong else 500, sentence_of(error))
 
     for kind in (HTTPException, TooBusy, Stopped, TimeoutError, Late, ValueError, Exception):
         app.add_exception_handler(kind, refused)
@@ -213,7 +205,7 @@ def _add_facts(app: FastAPI, studio: Studio) -> None:
     async def check(request: Request) -> dict[str, Any]:
         asked = (await json_content_of(request), studio.model.vocab.n_max, studio.model.words)
         work = partial(studio.checks.run, answering.answer_check, asked)
-        return await result_of_errand(studio.checking, work, studio.seconds)
+        return await studio.checking.result(work, studio.seconds)
 
 
 def _add_plans(app: FastAPI, studio: Studio) -> None:
@@ -226,7 +218,7 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
     async def realise(request: Request) -> dict[str, Any]:
         job = await studio.read_in_process(answering.read_realise, request)
         work = partial(studio.workers.run, answering.shown_plans_of_job, job)
-        found = await result_of_errand(studio.realising, work, studio.seconds)
+        found = await studio.realising.result(work, studio.seconds)
         if not found.plans:
             return {"plan": None, "reason": found.reason}
         ((_, shown),) = found.plans
@@ -236,14 +228,14 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
     @_post(app, "/api/plot", response_model=bodies.PlotAnswer)
     async def plot(request: Request) -> dict[str, Any]:
         work = partial(studio.exports.run, answering.answer_plot, await json_content_of(request))
-        return {"corners": await result_of_errand(studio.exporting, work, studio.seconds)}
+        return {"corners": await studio.exporting.result(work, studio.seconds)}
 
     files = {200: {"content": _FILES, "description": "The file"}}
 
     @_post(app, "/api/export", response_class=Response, responses=files)
     async def export(request: Request) -> Response:
         work = partial(studio.exports.run, answering.answer_export, await json_content_of(request))
-        stem, format, content = await result_of_errand(studio.exporting, work, studio.seconds)
+        stem, format, content = await studio.exporting.result(work, studio.seconds)
         headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
         media_type = _CONTENT_TYPES.get(format, "text/plain")
         return Response(content, media_type=media_type, headers=headers)
@@ -284,8 +276,8 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         ask = (model, body, given)
         work = partial(answering.run_sampling, studio.workers, answer, ask, model)
         if body.job:
-            return studio.submit_job(request, lambda report: work(report.is_cancelled))
-        return await result_of_errand(studio.briefs, work, studio.brief_seconds)
+            return studio.submit_job(request, lambda report: work())
+        return await studio.briefs.result(work, studio.brief_seconds)
 
 
 def _add_jobs(app: FastAPI, studio: Studio) -> None:
@@ -319,6 +311,8 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
         responses={200: _STREAM_OF_JOB},
     )
     async def events(job: str, request: Request) -> StreamingResponse:
-        if studio.jobs.events(job, 0) is None:
+        if (found := studio.jobs.get(job)) is None:
             raise HTTPException(404, no_job)
-        return studio.job_events(job, request)
+        last = request.headers.get("last-event-id", "")
+        news = job_events(found, int(last) + 1 if last.isdecimal() else 0)
+        return StreamingResponse(news, media_type="text/event-stream")

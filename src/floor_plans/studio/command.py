@@ -59,7 +59,6 @@ def _run(options: argparse.Namespace) -> None:
     plugins = [name for name in options.plugins.strip("[]").replace(" ", "").split(",") if name]
     model = options.load(options.checkpoint, plugins=plugins)
     app = create_app(model, token=options.token, workers=workers)
-    app.state.studio.start_workers()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

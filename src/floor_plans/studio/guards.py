@@ -11,6 +11,7 @@ import reprlib
 import time
 from collections.abc import Collection
 from contextlib import suppress
+from socket import socket
 from types import FrameType
 from typing import Any
 
@@ -199,7 +200,12 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 class PromptServer(uvicorn.Server):
-    """Server that ends its studio's searches at the first signal, as requests wait for them."""
+    """Server that starts the processes of its studio, and ends their searches at the first signal,
+    as requests wait for them."""
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.config.app.state.studio.start_workers()  # type: ignore[union-attr]
 
     def handle_exit(self, signal: int, frame: FrameType | None) -> None:
         self.config.app.state.studio.stop()  # type: ignore[union-attr]

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
-import queue
 import secrets
 import signal
-import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
-from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
-
-from floor_plans.studio.sampling import TooBusy
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 A = TypeVar("A")
 
+MOST_WAITING = 64  # most requests in a queue; further ones are refused
 MOST_TASKS = 200  # tasks after which a process is replaced, to free its memory
 NICE = 5  # niceness of processes that find plans, relative to the studio
-_LOOK = 0.1  # seconds between two checks for cancelled tasks
 _ENOUGH = 2  # processes that may be killed during a task before it fails
 KEPT_SECONDS = 3600.0  # seconds for which the answer of a job is kept
 
@@ -37,15 +35,48 @@ MOST_JOBS, MOST_KEPT = 32, 256
 """Most jobs in the queue, further ones are refused; most answers that are kept, the oldest is
 forgotten first."""
 
-FAILED = "the studio failed on this job; its log says why"
+LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
+FAILED = "the studio failed on this request; its log says why"
 
 
 class Stopped(Exception):
-    """Error: the task was cancelled, or the studio ends."""
+    """Error: the studio ends."""
 
 
 class Late(Exception):
     """Error: the task exceeded its time limit."""
+
+
+class TooBusy(Exception):
+    """Error: the queue is full."""
+
+
+def sentence_of(error: Exception) -> str:
+    """Return a sentence on an error for the client; an error of the studio is logged instead."""
+    if isinstance(error, Late | TimeoutError | ValueError):
+        return str(error) or LATE
+    logger.error("a request failed", exc_info=error)
+    return FAILED
+
+
+class Errands:
+    """Queue of requests: work on ``at_once`` of them is done at a time, in order."""
+
+    def __init__(self, at_once: int = 1, *, most: int = MOST_WAITING) -> None:
+        self._turns, self._most = asyncio.Semaphore(at_once), most
+        self.num = 0  # requests that wait or are worked on
+
+    async def result(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """Await the turn of the work and its result. Raises ``TooBusy`` if the queue is full, and
+        ``TimeoutError`` after so many ``seconds``, which cancels the work."""
+        if self.num >= self._most:
+            raise TooBusy
+        self.num += 1
+        try:
+            async with asyncio.timeout(seconds), self._turns:
+                return await work()
+        finally:
+            self.num -= 1
 
 
 class _Process:
@@ -61,10 +92,15 @@ class _Process:
         theirs.close()
         self.tasks = 0
 
+    def begin(self, function: Callable[[A], Any], argument: A) -> None:
+        """Send a task, and wait until its imports are done."""
+        self.tasks += 1
+        self.connection.send((function, argument))
+        self.connection.recv()
+
     def end(self) -> None:
         self.process.kill()
         self.process.join()
-        self.connection.close()
 
 
 class Workers:
@@ -78,110 +114,83 @@ class Workers:
         num: int,
         *,
         nice: int = NICE,
-        seconds: float = inf,
+        seconds: float | None = None,
         most_bytes: int | None = None,
         patience: float = 0.0,
     ) -> None:
         if num < 1:
             raise ValueError(f"workers={num}: expected at least 1")
-        self.num, self._nice, self._seconds, self._most_bytes = num, nice, seconds, most_bytes
-        self._patience = patience
-        self._free: queue.LifoQueue[_Process | None] = queue.LifoQueue()
-        for _ in range(num):
-            self._free.put(None)
+        self.num, self._seconds, self._patience = num, seconds, patience
+        self._start = partial(_Process, nice, most_bytes)
+        self._places, self._threads = asyncio.Semaphore(num), ThreadPoolExecutor(num)
+        self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
-        self._closed = threading.Event()
+        self._stopped = False
 
     @property
     def pids(self) -> list[int]:
         """Ids of the busy processes."""
-        return [each.process.pid or 0 for each in list(self._busy)]
+        return [each.process.pid or 0 for each in self._busy]
 
-    def run(self, function: Callable[[A], T], argument: A, stop: Callable[[], bool]) -> T:
+    async def run(self, function: Callable[[A], T], argument: A) -> T:
         """Call ``function(argument)`` in the first free process; a killed process is replaced once.
-        Raises ``Stopped`` once ``stop()`` is true and the patience is over, and ``Late`` after the
-        time limit; both end the process. Raises ``ValueError`` as the function does, or if it needs
-        too much memory, and ``RuntimeError`` for other errors."""
-        process = self._next(stop)
+        Cancelling ends the process once the patience is over. Raises ``Late`` after the time limit,
+        which ends the process as well, and ``Stopped`` if the studio ends. Raises ``ValueError`` as
+        the function does, or if it needs too much memory, and ``RuntimeError`` for other errors."""
+        await self._places.acquire()
+        task = asyncio.ensure_future(self._answer(function, argument))
+        task.add_done_callback(self._leave)
         try:
-            # a killed process is replaced, and the task repeated once
-            for _ in range(_ENOUGH):
-                if process is None or not process.process.is_alive():
-                    process = self._renewed(process)
-                try:
-                    return self._answer(process, function, argument, stop)
-                except (EOFError, OSError):
-                    logger.warning("a process that looked for plans was killed")
-                    process = self._renewed(process)
-            raise RuntimeError(f"{_ENOUGH} processes that looked for this plan were killed")
-        except (Stopped, Late):
-            self._end(process)
-            process = None
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_later(self._patience, task.cancel)
             raise
-        finally:
-            # replace a process after many tasks, then free its place
-            if process is not None and process.tasks >= MOST_TASKS:
-                self._end(process)
-                process = None
-            if process is not None:
+
+    def _leave(self, task: asyncio.Task[Any]) -> None:
+        self._places.release()
+        if not task.cancelled():
+            task.exception()  # nobody may be left who wants it
+
+    async def _answer(self, function: Callable[[A], T], argument: A) -> T:
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads)
+        for _ in range(_ENOUGH):
+            if self._stopped:
+                raise Stopped
+            # the process that was busy last, or a new one
+            self._idle = [each for each in self._idle if each.process.is_alive()]
+            process = self._idle.pop() if self._idle else await in_thread(self._start)
+            self._busy.add(process)
+            kind = ""
+            try:
+                await in_thread(process.begin, function, argument)
+                async with asyncio.timeout(self._seconds):
+                    kind, answer = await in_thread(process.connection.recv)
+            except TimeoutError:
+                raise Late(
+                    f"this took longer than {self._seconds:g} s and was given up; ask for less"
+                ) from None
+            except (EOFError, OSError):
+                if self._stopped:
+                    raise Stopped from None
+                logger.warning("a process that looked for plans was killed")
+                continue
+            finally:
+                # end a process that is amid its task, and after many tasks
                 self._busy.discard(process)
-            self._free.put(process)
+                if kind and process.tasks < MOST_TASKS:
+                    self._idle.append(process)
+                else:
+                    process.end()
+            if kind == "done":
+                return answer
+            raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
+        raise RuntimeError(f"{_ENOUGH} processes that looked for this plan were killed")
 
     def stop(self) -> None:
-        """Let all tasks raise ``Stopped``, from now on."""
-        self._closed.set()
-
-    def close(self) -> None:
-        """End all processes; their tasks raise ``Stopped``."""
-        self.stop()
-        for _ in range(self.num):
-            if (process := self._free.get()) is not None:
-                process.end()
-
-    def _next(self, stop: Callable[[], bool]) -> _Process | None:
-        """Wait for a free place, and return its process; None: no process was started yet."""
-        while not (stop() or self._closed.is_set()):
-            try:
-                return self._free.get(timeout=_LOOK)
-            except queue.Empty:
-                continue
-        raise Stopped
-
-    def _renewed(self, process: _Process | None) -> _Process:
-        """End a process, start a new process and return it."""
-        self._end(process)
-        return _Process(self._nice, self._most_bytes)
-
-    def _end(self, process: _Process | None) -> None:
-        """End a process, if there is one."""
-        if process is not None:
-            self._busy.discard(process)
+        """End all processes, now and from now on; tasks raise ``Stopped``."""
+        self._stopped = True
+        for process in (*self._busy, *self._idle):
             process.end()
-
-    def _answer(
-        self, process: _Process, function: Callable[[A], T], argument: A, stop: Callable[[], bool]
-    ) -> T:
-        """Send a task to a process, wait for the message "begun", then for the result."""
-        self._busy.add(process)
-        process.tasks += 1
-        process.connection.send((function, argument))
-        kind, begun = "", inf
-        # poll, and check for cancelling and time limits
-        while kind in ("", "begun"):
-            while not process.connection.poll(_LOOK):
-                now = time.monotonic()
-                impatient = not self._patience or now > begun + self._patience
-                if self._closed.is_set() or (impatient and stop()):
-                    raise Stopped
-                if now > begun + self._seconds:
-                    raise Late(
-                        f"this took longer than {self._seconds:g} s and was given up; ask for less"
-                    )
-            kind, answer = process.connection.recv()
-            begun = time.monotonic()
-        if kind == "done":
-            return answer
-        raise ValueError(answer) if kind == "wrong" else RuntimeError(answer)
 
 
 def _work(connection: Connection, nice: int, most_bytes: int | None) -> None:
@@ -229,18 +238,14 @@ Event = tuple[str, dict[str, Any]]
 {"answer"}, "error" {"error"}."""
 
 
-def _unwanted(report: Report) -> dict[str, Any]:
-    """Raise ``Stopped``; this replaces the work of an ended job."""
-    raise Stopped
-
-
 @dataclass
 class Report:
-    """Job of a client, to which its work reports ``done`` of ``total`` parts; a call raises
-    ``Stopped`` if the job was cancelled. ``status``: see ``bodies.JobState``."""
+    """Job of a client, to which its work reports ``done`` of ``total`` parts. ``status``: see
+    ``bodies.JobState``. ``work`` is dropped once it has begun; ``news`` is set by the next
+    event."""
 
     client: str
-    work: Callable[[Report], dict[str, Any]]
+    work: Callable[[Report], Awaitable[dict[str, Any]]] | None
     status: str = "waiting"
     done: int = 0
     total: int | None = None
@@ -248,120 +253,98 @@ class Report:
     error: str | None = None
     ended: float | None = None
     events: list[Event] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        if self.is_cancelled():
-            raise Stopped
         self.done, self.total = done, total
         self.send("progress", {"status": "working", "done": done, "total": total})
 
-    def is_cancelled(self) -> bool:
-        return self.status == "cancelled"
-
     def send(self, name: str, data: dict[str, Any]) -> None:
         """Send an event to listeners, such as an intermediate plan."""
-        if self.ended is None:
-            self.events.append((name, data))
+        self.events.append((name, data))
+        self.news.set()
+        self.news = asyncio.Event()
 
     def end(self, status: str, now: float) -> None:
         """End the job, unless it has ended: drop its work and intermediate plans, and add the last
         event."""
         if self.ended is not None:
             return
-        self.status, self.ended, self.work = status, now, _unwanted
-        kept = [(name, {} if name == "found" else data) for name, data in self.events]
-        last: Event = ("error", {"error": self.error or "the job was cancelled"})
+        self.status, self.ended, self.work = status, now, None
+        self.events = [(name, {} if name == "found" else data) for name, data in self.events]
         if status == "done":
-            last = ("done", {"answer": self.answer})
-        self.events = [*kept, last]
+            self.send("done", {"answer": self.answer})
+        else:
+            self.send("error", {"error": self.error or "the job was cancelled"})
 
 
 class Jobs:
-    """Queues of jobs, one per client, and ``threads`` that work on them. Clients take turns, so
+    """Queues of jobs, one per client, of which ``at_once`` are worked on. Clients take turns, so
     that many jobs of one do not delay others. ``now``: clock, in seconds."""
 
     def __init__(
         self,
         *,
-        threads: int = 1,
+        at_once: int = 1,
         most_waiting: int = MOST_JOBS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most_waiting, self._now = most_waiting, now
+        self._at_once, self._most_waiting, self._now = at_once, most_waiting, now
         self._jobs: dict[str, Report] = {}
         # ids of waiting jobs by client, in the order of turns
         self._waiting: dict[str, deque[str]] = {}
-        self._changed = threading.Condition()
-        self._closed = False
-        self._threads = [
-            threading.Thread(target=self._work, name="jobs", daemon=True) for _ in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def submit(self, client: str, work: Callable[[Report], dict[str, Any]]) -> str:
+    def submit(self, client: str, work: Callable[[Report], Awaitable[dict[str, Any]]]) -> str:
         """Put a job into the queue of its client, and return its id. Raises ``TooBusy`` if full."""
-        with self._changed:
-            self._forget()
-            if self._closed or len(self) >= self._most_waiting:
-                raise TooBusy
-            name = secrets.token_urlsafe(12)
-            self._jobs[name] = job = Report(client, work)
-            job.events.append(("progress", {"status": "waiting"}))
-            self._waiting.setdefault(client, deque()).append(name)
-            self._changed.notify()
+        self._forget()
+        if len(self) >= self._most_waiting:
+            raise TooBusy
+        name = secrets.token_urlsafe(12)
+        self._jobs[name] = job = Report(client, work)
+        job.send("progress", {"status": "waiting"})
+        self._waiting.setdefault(client, deque()).append(name)
+        self._begin()
         return name
+
+    def get(self, name: str) -> Report | None:
+        """Return a job; None for an unknown or forgotten one."""
+        self._forget()
+        return self._jobs.get(name)
 
     def state(self, name: str) -> dict[str, Any] | None:
         """Return the state of a job as JSON for its client; None for an unknown or forgotten job.
         ``place``: number of jobs of the same client before it."""
-        with self._changed:
-            self._forget()
-            job = self._jobs.get(name)
-            if job is None:
-                return None
-            found: dict[str, Any] = {"job": name, "status": job.status}
-            if job.status == "waiting":
-                found["place"] = self._waiting[job.client].index(name)
-            if job.total is not None:
-                found |= {"done": job.done, "total": job.total}
-            found |= {"answer": job.answer} if job.answer is not None else {}
-            return found | ({"error": job.error} if job.error is not None else {})
-
-    def events(self, name: str, since: int) -> tuple[list[Event], bool] | None:
-        """Return the events of a job from number ``since`` on, and True if it has ended. None for
-        an unknown job."""
-        with self._changed:
-            job = self._jobs.get(name)
-            return None if job is None else (job.events[since:], job.ended is not None)
+        if (job := self.get(name)) is None:
+            return None
+        found: dict[str, Any] = {"job": name, "status": job.status}
+        if job.status == "waiting":
+            found["place"] = self._waiting[job.client].index(name)
+        if job.total is not None:
+            found |= {"done": job.done, "total": job.total}
+        found |= {"answer": job.answer} if job.answer is not None else {}
+        return found | ({"error": job.error} if job.error is not None else {})
 
     def cancel(self, name: str) -> bool:
         """Cancel a waiting or working job; return False for an unknown job."""
-        with self._changed:
-            job = self._jobs.get(name)
-            if job is None:
-                return False
-            # a waiting job leaves its queue, a working one ends at its next report
-            if job.status == "waiting":
-                self._waiting[job.client].remove(name)
-                if not self._waiting[job.client]:
-                    del self._waiting[job.client]
-            job.end("cancelled", self._now())
+        if (job := self._jobs.get(name)) is None:
+            return False
+        if job.status == "waiting":
+            self._waiting[job.client].remove(name)
+            if not self._waiting[job.client]:
+                del self._waiting[job.client]
+        elif job.task is not None:
+            job.task.cancel()
+        job.end("cancelled", self._now())
         return True
 
     def close(self) -> None:
-        """Cancel all waiting and working jobs, and end the threads."""
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            for job in self._jobs.values():
-                job.end("cancelled", self._now())
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
+        """Cancel all waiting and working jobs."""
+        for name in [*self._jobs]:
+            self.cancel(name)
 
     def _forget(self) -> None:
         """Forget ended jobs, by age and number."""
@@ -372,36 +355,30 @@ class Jobs:
             if number < len(oldest) - MOST_KEPT or ended[name] < limit:
                 del self._jobs[name]
 
-    def _next(self) -> Report | None:
-        """Take the first job of the next client, whose next turn comes after all other clients."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
-            if self._closed:
-                return None
+    def _begin(self) -> None:
+        """Begin the first job of the next client, whose next turn comes after all other clients,
+        until ``at_once`` jobs are worked on."""
+        num = sum(job.status == "working" for job in self._jobs.values())
+        for _ in range(min(self._at_once - num, len(self))):
             client = next(iter(self._waiting))
             others = self._waiting.pop(client)
             job = self._jobs[others.popleft()]
             if others:
                 self._waiting[client] = others
-            job.status = "working"
-            return job
+            job.status, job.task = "working", asyncio.ensure_future(self._work(job))
+            job.task.add_done_callback(partial(self._leave, job))
 
-    def _work(self) -> None:
-        """Work on jobs until the studio ends."""
-        while (job := self._next()) is not None:
-            answer, error = None, None
-            try:
-                answer = job.work(job)
-            except Stopped:
-                with self._changed:
-                    job.end("cancelled", self._now())
-                continue
-            except (ValueError, Late) as wrong:
-                error = str(wrong)
-            except Exception as failed:  # the thread goes on with other jobs
-                logger.error("a job failed", exc_info=failed)
-                error = FAILED
-            with self._changed:
-                if job.status != "cancelled":
-                    job.answer, job.error = answer, error
-                    job.end("done" if error is None else "failed", self._now())
+    def _leave(self, job: Report, _: asyncio.Task[None]) -> None:
+        job.task = None  # and what it holds
+        self._begin()
+
+    async def _work(self, job: Report) -> None:
+        assert job.work is not None
+        work, job.work = job.work, None
+        try:
+            job.answer = await work(job)
+        except Stopped:
+            job.end("cancelled", self._now())
+        except Exception as error:  # other jobs go on
+            job.error = sentence_of(error)
+        job.end("done" if job.error is None else "failed", self._now())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,10 +37,8 @@ from floor_plans.diagrams.vocabulary import (
 from floor_plans.learning.completions import approximations, numbered_as_given
 from floor_plans.learning.sampling import Way
 from floor_plans.learning.weighing import Arranged, Arranger, known_and_real
+from floor_plans.studio.jobs import MOST_WAITING, TooBusy
 
-T = TypeVar("T")
-
-MOST_WAITING = 64  # most requests in a queue; further ones are refused
 MOST_ROWS = 32  # most diagrams in one batch
 
 Revealed = dict[str, Any]
@@ -216,10 +214,6 @@ def _reporter(
     return report
 
 
-class TooBusy(Exception):
-    """Error: the queue is full."""
-
-
 class Batcher:
     """Queue of requests, answered in order and in batches. Requests that wait during a batch form
     the next one, of at most ``most_rows`` diagrams; cancelled requests are left out."""
@@ -315,31 +309,3 @@ def _answer_batch(
         return
     for (_, future), answer in zip(batch, answers, strict=True):
         future.set_result(answer)
-
-
-class Errands:
-    """Queue of other work than sampling, done in order by a few threads."""
-
-    def __init__(self, name: str, *, threads: int = 1, most_waiting: int = MOST_WAITING) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._free = threading.BoundedSemaphore(most_waiting)
-
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Put work into the queue. Raises ``TooBusy`` if the queue is full; cancelled work does not
-        count."""
-        if not self._free.acquire(blocking=False):
-            raise TooBusy
-        # drop the work, and what it holds, once it has run or was cancelled
-        kept = [work]
-        future = self._pool.submit(lambda: kept.pop()())
-
-        def leave(_: Future[T]) -> None:
-            kept.clear()
-            self._free.release()
-
-        future.add_done_callback(leave)
-        return future
-
-    def close(self) -> None:
-        """Finish the work that has begun, and cancel the rest."""
-        self._pool.shutdown(cancel_futures=True)

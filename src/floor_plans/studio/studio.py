@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import reprlib
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -23,23 +21,16 @@ from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio import answering
 from floor_plans.studio.bodies import MOST_DRAWN, Accepted, SampleBody
-from floor_plans.studio.jobs import Jobs, Report, Workers
-from floor_plans.studio.sampling import Answer, Ask, Batcher, DiagramModel, Errands, Revealed
-
-logger = logging.getLogger(__name__)
+from floor_plans.studio.jobs import Errands, Jobs, Report, Workers, sentence_of
+from floor_plans.studio.sampling import Answer, Ask, Batcher, DiagramModel, Revealed
 
 T = TypeVar("T")
-
-LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
-FAILED = "the studio failed on this request; its log says why"
 
 READ_SECONDS = 60.0  # most seconds until a body is read
 _PLAN_SECONDS = 900.0  # most seconds of the search for the plans of one diagram
 
 _STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
 """Limits of tasks on unchecked input."""
-
-_LOOK = 0.2  # seconds between two polls for new events
 
 _STILL_THERE = 15.0
 """Seconds of silence after which a comment is sent, so that proxies keep the stream open."""
@@ -51,9 +42,9 @@ class Studio:
     """A model with its threads and processes.
 
     One thread samples. One process reads bodies, one checks, and one reads and writes files.
-    ``workers`` processes answer briefs and find plans; threads wait for these processes, one for
-    briefs and one per process for jobs and for other requests. ``seconds``, ``brief_seconds``: time
-    limits of a request without and with a brief. ``limits``: limits of ``Batcher``.
+    ``workers`` processes answer briefs, one at a time, and find plans, for as many jobs and other
+    requests. ``seconds``, ``brief_seconds``: time limits of a request without and with a brief.
+    ``limits``: limits of ``Batcher``.
     """
 
     def __init__(
@@ -68,39 +59,37 @@ class Studio:
         self.model, self.seconds, self.brief_seconds = model, seconds, brief_seconds
         self.batcher = Batcher(model, **limits)
         # bodies, checks and files: a process and a queue each
-        self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands("reading")
-        self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands("checks")
-        self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
-        self.briefs = Errands("briefs", most_waiting=8)
+        self.readers, self.reading = Workers(1, nice=0, **_STRICT), Errands()
+        self.checks, self.checking = Workers(1, nice=0, **_STRICT), Errands()
+        self.exports, self.exporting = Workers(1, **_STRICT), Errands()
+        self.briefs = Errands(most=8)
         self.pickled = answering.pickled_model(model)
         self.workers = Workers(workers, seconds=_PLAN_SECONDS)
-        self.realising = Errands("realising", threads=workers)
-        self.jobs = Jobs(threads=workers)
+        self.realising = Errands(workers)
+        self.jobs = Jobs(at_once=workers)
         self._processes = (self.workers, self.readers, self.checks, self.exports)
         self.began = time.monotonic()
 
     def start_workers(self) -> None:
         """Start a process of each kind and load its libraries, before the first request."""
-        self.realising.submit(
-            partial(self.workers.run, answering.load_model, self.pickled, lambda: False)
-        )
         check = (_PAIR, self.model.vocab.n_max, self.model.words)
-        self.checking.submit(partial(self.checks.run, answering.answer_check, check, lambda: False))
-        read = partial(answering.read_body, SampleBody)
-        self.reading.submit(partial(self.readers.run, read, b"{}", lambda: False))
+        self._starting = asyncio.gather(
+            self.workers.run(answering.load_model, self.pickled),
+            self.checks.run(answering.answer_check, check),
+            self.readers.run(partial(answering.read_body, SampleBody), b"{}"),
+            return_exceptions=True,
+        )
 
     def stop(self) -> None:
         """Let all tasks of the processes raise ``Stopped``, so that requests and jobs end."""
         for processes in self._processes:
             processes.stop()
 
-    def close(self) -> None:
-        """End processes, queues and jobs."""
-        for processes in self._processes:
-            processes.close()
-        queues = (self.reading, self.checking, self.exporting, self.briefs, self.realising)
-        for each in (self.batcher, *queues, self.jobs):
-            each.close()
+    async def close(self) -> None:
+        """End processes, jobs and the queue of the network."""
+        self.stop()
+        self.jobs.close()
+        await asyncio.to_thread(self.batcher.close)
 
     def model_facts(self) -> dict[str, Any]:
         """Facts of the model for the page."""
@@ -137,7 +126,7 @@ class Studio:
     async def read_in_process(self, read_content: Callable[[bytes], T], request: Request) -> T:
         """Read the body of a request in another process."""
         work = partial(self.readers.run, read_content, await json_content_of(request))
-        return await result_of_errand(self.reading, work, READ_SECONDS)
+        return await self.reading.result(work, READ_SECONDS)
 
     async def diagram_answer(self, ask: Ask, *, positions: bool, stream: bool) -> Any:
         """Answer with diagrams of the network, at once or as server-sent events."""
@@ -168,30 +157,11 @@ class Studio:
         return StreamingResponse(events, media_type="text/event-stream")
 
     def submit_job(
-        self, request: Request, work: Callable[[Report], dict[str, Any]]
+        self, request: Request, work: Callable[[Report], Awaitable[dict[str, Any]]]
     ) -> JSONResponse:
         """Submit work as a job of the client, and answer with its id."""
         client = request.client.host if request.client else ""
         return JSONResponse(Accepted(job=self.jobs.submit(client, work)).model_dump(), 202)
-
-    def job_events(self, job: str, request: Request) -> StreamingResponse:
-        """Answer with the events of a job, after the last event that the client has received."""
-        last = request.headers.get("last-event-id", "")
-        events = _polled(self, job, int(last) + 1 if last.isdecimal() else 0)
-        return StreamingResponse(events, media_type="text/event-stream")
-
-
-async def result_of_errand(
-    errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float
-) -> T:
-    """Submit work and await its answer for ``seconds``; then cancel work that has not begun, and
-    raise ``TimeoutError``. ``work`` gets a function that is True once nobody waits."""
-    unwanted = threading.Event()
-    try:
-        future = errands.submit(partial(work, unwanted.is_set))
-        return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
-    finally:
-        unwanted.set()
 
 
 async def json_content_of(request: Request) -> bytes:
@@ -214,13 +184,8 @@ async def _steps(
         while (step := await steps.get()) is not None:
             yield _event_text("revealed", step)
         yield _event_text("done", finished.result())
-    except TimeoutError:
-        yield _event_text("error", {"error": LATE})
-    except ValueError as error:
-        yield _event_text("error", {"error": str(error)})
     except Exception as error:  # the status was sent: only an event can say it
-        logger.error("a request failed", exc_info=error)
-        yield _event_text("error", {"error": FAILED})
+        yield _event_text("error", {"error": sentence_of(error)})
     finally:
         finished.cancel()
 
@@ -231,20 +196,17 @@ def _event_text(name: str, data: Any, number: int | None = None) -> str:
     return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-async def _polled(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
-    """Yield new events of a job until it ends, by polling."""
-    quiet = time.monotonic()
-    while (seen := studio.jobs.events(job, since)) is not None:
-        news, over = seen
-        for name, data in news:
+async def job_events(job: Report, since: int) -> AsyncIterator[str]:
+    """Yield events of a job from number ``since`` on, until it ends."""
+    while True:
+        while since < len(job.events):
+            name, data = job.events[since]
             if data:  # intermediate plans of an ended job are empty
                 yield _event_text(name, data, since)
             since += 1
-        if over:
+        if job.ended is not None:
             return
-        now = time.monotonic()
-        quiet = now if news else quiet
-        if now - quiet > _STILL_THERE:
-            quiet = now
+        try:
+            await asyncio.wait_for(job.news.wait(), _STILL_THERE)
+        except TimeoutError:
             yield ": still there\n\n"
-        await asyncio.sleep(_LOOK)

@@ -139,13 +139,14 @@ def test_work_ends_when_its_client_leaves_and_an_answer_is_whole_if_it_stays():
 def test_briefs_of_clients_that_left_keep_nobody_waiting(studio_run, monkeypatch):
     app, begun, stopped = create_app(load(studio_run)), [], []
 
-    def held(workers, function, ask, model, stop):
+    async def held(workers, function, ask, model):
         """The first is worked on until nobody wants it; the seven behind it wait."""
         begun.append(ask)
         if len(begun) == 1:
-            while not stop():
-                threading.Event().wait(0.01)
-            stopped.append(ask)
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                stopped.append(ask)
         return {"diagrams": [], "seconds": 0.0}
 
     monkeypatch.setattr(answering, "run_sampling", held)
@@ -155,10 +156,10 @@ def test_briefs_of_clients_that_left_keep_nobody_waiting(studio_run, monkeypatch
             _, first = await sent(connect, *BRIEF)
             await until(lambda: begun)
             others = [(await sent(connect, *BRIEF))[1] for _ in range(7)]
-            await until(lambda: app.state.studio.briefs._free._value == 0)
+            await until(lambda: app.state.studio.briefs.num == 8)
             assert b" 429 " in await answer_to(connect, *BRIEF)
             await close(*others)
-            await until(lambda: app.state.studio.briefs._free._value == 7)
+            await until(lambda: app.state.studio.briefs.num == 1)
             assert not stopped
             await close(first)
             await until(lambda: stopped)

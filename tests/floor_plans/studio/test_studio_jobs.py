@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
-import threading
 import time
 import weakref
-from functools import partial
+from functools import partial, wraps
 
 import pytest
 import uvicorn
@@ -22,8 +22,7 @@ from floor_plans.studio.answering import shown_plans_of_job
 from floor_plans.studio.app import create_app
 from floor_plans.studio.bodies import ShownPlan
 from floor_plans.studio.guards import PromptServer
-from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs, Late, Stopped
-from floor_plans.studio.sampling import Errands, TooBusy
+from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Errands, Jobs, Late, Stopped, TooBusy
 from plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -34,96 +33,106 @@ PLAN = {
 }
 
 
-@pytest.fixture
-def jobs():
-    found = Jobs(most_waiting=4)
-    yield found
-    found.close()
+def in_loop(test):
+    """Run a coroutine function as a test."""
+    return wraps(test)(lambda *args, **given: asyncio.run(test(*args, **given)))
 
 
-def ended(jobs, name):
+async def ended(jobs, name):
     for _ in range(500):
         state = jobs.state(name)
         if state["status"] not in ("waiting", "working"):
             return state
-        time.sleep(0.01)
+        await asyncio.sleep(0.01)
     raise AssertionError(state)
 
 
-def test_a_job_whose_search_is_stopped_ends(jobs):
-    def work(report):
+async def nothing(report):
+    return {}
+
+
+@in_loop
+async def test_a_job_whose_search_is_stopped_ends():
+    async def work(report):
         raise Stopped
 
-    assert ended(jobs, jobs.submit("ann", work))["status"] == "cancelled"
+    jobs = Jobs()
+    assert (await ended(jobs, jobs.submit("ann", work)))["status"] == "cancelled"
 
 
 def test_a_signal_ends_searches_before_the_requests_that_wait_for_them(studio_run):
     app = create_app(load(studio_run))
     PromptServer(uvicorn.Config(app)).handle_exit(signal.SIGINT, None)
     with pytest.raises(Stopped):
-        app.state.studio.workers.run(len, "", lambda: False)
-    app.state.studio.close()
+        asyncio.run(app.state.studio.workers.run(len, ""))
+    asyncio.run(app.state.studio.close())
 
 
-def test_clients_take_turns(jobs):
-    order, gate = [], threading.Event()
+@in_loop
+async def test_clients_take_turns():
+    jobs, order, gate = Jobs(), [], asyncio.Event()
 
     def work(name):
-        def run(report):
-            gate.wait(10)
+        async def run(report):
+            await gate.wait()
             order.append(name)
             return {"name": name}
 
         return run
 
-    first = jobs.submit("a", work("a0"))
-    while jobs.state(first)["status"] == "waiting":
-        time.sleep(0.01)
-    names = [jobs.submit(client, work(f"{client}{k}")) for client, k in [("a", 1), ("a", 2)]]
-    names.append(jobs.submit("b", work("b0")))
+    submitted = [("a", 0), ("a", 1), ("a", 2), ("b", 0)]
+    first, *names = [jobs.submit(client, work(f"{client}{k}")) for client, k in submitted]
+    assert jobs.state(first)["status"] == "working"
     assert jobs.state(names[1]) == {"job": names[1], "status": "waiting", "place": 1}
     gate.set()
-    assert [ended(jobs, name)["answer"]["name"] for name in names] == ["a1", "a2", "b0"]
+    found = [(await ended(jobs, name))["answer"]["name"] for name in names]
+    assert found == ["a1", "a2", "b0"]
     assert order == ["a0", "a1", "b0", "a2"]
 
 
-def test_one_too_many_is_sent_away_and_a_cancelled_one_makes_room(jobs):
-    gate = threading.Event()
-    working = jobs.submit("a", lambda report: {"waited": gate.wait(10)})
-    while jobs.state(working)["status"] == "waiting":
-        time.sleep(0.01)
-    waiting = [jobs.submit("a", lambda report: {}) for _ in range(4)]
+@in_loop
+async def test_one_too_many_is_sent_away_and_a_cancelled_one_makes_room():
+    jobs, gate = Jobs(most_waiting=4), asyncio.Event()
+
+    async def work(report):
+        return {"waited": await gate.wait()}
+
+    working = jobs.submit("a", work)
+    waiting = [jobs.submit("a", nothing) for _ in range(4)]
     with pytest.raises(TooBusy):
-        jobs.submit("b", lambda report: {})
+        jobs.submit("b", nothing)
     assert jobs.cancel(waiting[0])
     assert jobs.state(waiting[0])["status"] == "cancelled"
-    jobs.submit("b", lambda report: {})
+    last = jobs.submit("b", nothing)
     gate.set()
+    assert (await ended(jobs, working))["answer"] == {"waited": True}
+    assert (await ended(jobs, last))["status"] == "done"
 
 
-def test_what_is_cancelled_ends_at_its_next_report(jobs):
-    reached, gate = threading.Event(), threading.Event()
-    after = []
+@in_loop
+async def test_what_is_cancelled_ends_and_the_next_one_begins():
+    jobs, reached, after = Jobs(), asyncio.Event(), []
 
-    def run(report):
+    async def run(report):
         report(1, 3)
         reached.set()
-        gate.wait(10)
-        report(2, 3)
+        await asyncio.sleep(3600)
         after.append("went on")
         return {}
 
     name = jobs.submit("a", run)
-    assert reached.wait(10)
+    await asyncio.wait_for(reached.wait(), 10)
     assert jobs.state(name) | {"job": ""} == {
         **{"job": "", "status": "working", "done": 1, "total": 3}
     }
     assert jobs.cancel(name)
-    gate.set()
-    assert ended(jobs, jobs.submit("a", lambda report: {"then": 1}))["answer"] == {"then": 1}
+    assert (await ended(jobs, jobs.submit("a", nothing)))["answer"] == {}
     assert jobs.state(name)["status"] == "cancelled"
     assert not after
     assert not jobs.cancel("no such job")
+    # cancelled before it has begun to run
+    assert jobs.cancel(jobs.submit("a", nothing))
+    assert (await ended(jobs, jobs.submit("a", nothing)))["status"] == "done"
 
 
 class Request:
@@ -131,84 +140,89 @@ class Request:
 
 
 @pytest.mark.parametrize("end", ["done", "failed", "cancelled at work", "cancelled in the queue"])
-def test_a_job_that_has_ended_keeps_nothing_of_its_request(jobs, end):
-    begun, gate, request = threading.Event(), threading.Event(), Request()
+@in_loop
+async def test_a_job_that_has_ended_keeps_nothing_of_its_request(end):
+    jobs, begun, gate, request = Jobs(), asyncio.Event(), asyncio.Event(), Request()
 
-    def work(request, report):
+    async def work(request, report):
         begun.set()
-        gate.wait(10)
+        await gate.wait()
         report(1, 2)
         if end == "failed":
             raise ValueError("total_area: too small")
         return {}
 
-    blocking = threading.Event()
     if end == "cancelled in the queue":
-        jobs.submit("a", lambda report: {"waited": blocking.wait(10)})
+        jobs.submit("b", lambda report: gate.wait())
     name, kept = jobs.submit("a", partial(work, request)), weakref.ref(request)
     del request
     assert kept() is not None
     if end != "cancelled in the queue":
-        assert begun.wait(10)
+        await asyncio.wait_for(begun.wait(), 10)
     if end.startswith("cancelled"):
         assert jobs.cancel(name)
-    gate.set()
-    assert ended(jobs, name)["status"] == end.partition(" ")[0]
-    for _ in range(500):  # the thread may be just leaving it
-        gc.collect()
-        if kept() is None:
-            break
-        time.sleep(0.01)
-    blocking.set()
+    else:
+        gate.set()
+    assert (await ended(jobs, name))["status"] == end.partition(" ")[0]
+    await asyncio.sleep(0.1)
+    gc.collect()
     assert kept() is None
     assert jobs.state(name) is not None
+    gate.set()
 
 
-def test_cancelled_work_in_the_queue_keeps_neither_a_place_nor_its_request():
-    errands, gate, request = Errands("test", most_waiting=2), threading.Event(), Request()
-    try:
-        errands.submit(lambda: gate.wait(10))
-        waiting, kept = errands.submit(partial(id, request)), weakref.ref(request)
-        del request
-        with pytest.raises(TooBusy):
-            errands.submit(lambda: None)
-        assert kept() is not None
-        assert waiting.cancel()
-        assert kept() is None
-        last = errands.submit(lambda: "done")
-        gate.set()
-        assert last.result(10) == "done"
-    finally:
-        gate.set()
-        errands.close()
+@in_loop
+async def test_requests_that_are_given_up_in_the_queue_leave_it():
+    errands, gate = Errands(most=2), asyncio.Event()
+
+    async def done():
+        return "done"
+
+    first = asyncio.ensure_future(errands.result(gate.wait, 60))
+    await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        await errands.result(done, 0.01)
+    waiting = asyncio.ensure_future(errands.result(done, 60))
+    await asyncio.sleep(0)
+    with pytest.raises(TooBusy):
+        await errands.result(done, 60)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    last = asyncio.ensure_future(errands.result(done, 60))
+    await asyncio.sleep(0)
+    assert not last.done()
+    gate.set()
+    assert await asyncio.wait_for(asyncio.gather(first, last), 10) == [True, "done"]
 
 
-def test_errors_are_told_and_the_thread_works_on(jobs):
-    def wrong(report):
-        raise ValueError("total_area: too small")
+@in_loop
+async def test_errors_are_told_and_other_jobs_go_on():
+    def failing(error):
+        async def work(report):
+            raise error
 
-    def late(report):
-        raise Late("this took longer than 900 s")
+        return work
 
-    def broken(report):
-        raise RuntimeError("a secret")
+    jobs = Jobs()
+    for error, told in (
+        (ValueError("total_area: too small"), "total_area: too small"),
+        (Late("this took longer than 900 s"), "this took longer than 900 s"),
+        (RuntimeError("a secret"), FAILED),
+    ):
+        assert (await ended(jobs, jobs.submit("a", failing(error))))["error"] == told
+    assert (await ended(jobs, jobs.submit("a", nothing)))["status"] == "done"
 
-    assert ended(jobs, jobs.submit("a", wrong))["error"] == "total_area: too small"
-    assert ended(jobs, jobs.submit("a", late))["error"] == "this took longer than 900 s"
-    assert ended(jobs, jobs.submit("a", broken))["error"] == FAILED
-    assert ended(jobs, jobs.submit("a", lambda report: {"x": 1}))["status"] == "done"
 
-
-def test_an_answer_is_kept_for_an_hour():
+@in_loop
+async def test_an_answer_is_kept_for_an_hour():
     now = [1.0]
     jobs = Jobs(now=lambda: now[0])
-    name = jobs.submit("a", lambda report: {"x": 1})
-    assert ended(jobs, name)["answer"] == {"x": 1}
+    name = jobs.submit("a", nothing)
+    assert (await ended(jobs, name))["answer"] == {}
     now[0] += KEPT_SECONDS - 1
     assert jobs.state(name)["status"] == "done"
     now[0] += 2
     assert jobs.state(name) is None
-    jobs.close()
 
 
 @pytest.fixture(scope="module")
