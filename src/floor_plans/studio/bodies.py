@@ -38,7 +38,11 @@ def _example(**body: Any) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"example": body})
 
 
-class _Body(BaseModel):
+class _Model(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class _Body(_Model):
     """Base of bodies, which refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid")
@@ -78,9 +82,8 @@ class _Asked(_Body):
 
 
 class _Streamed(_Asked):
-    stream: bool = Field(
-        default=False, description="answer with server-sent events, as tokens are revealed"
-    )
+    stream: bool = False
+    """answer with server-sent events, as tokens are revealed"""
 
 
 class CompleteBody(_Streamed):
@@ -101,9 +104,8 @@ class SampleBody(_Streamed):
     model_config = _example(num=1, num_rooms=4)
 
     num: _Drawn = 4
-    num_rooms: int | None = Field(
-        default=None, ge=1, le=finding.MOST_ROOMS, description="null: as in the training data"
-    )
+    num_rooms: int | None = Field(default=None, ge=1, le=finding.MOST_ROOMS)
+    """null: as in the training data"""
 
 
 class BriefBody(_Asked):
@@ -123,9 +125,8 @@ class CheckBody(_Body):
     model_config = _example(diagram=_PAIR)
 
     diagram: Drawing | None = None
-    complete: bool = Field(
-        default=False, description="pairs that are not listed have no relation, else are unknown"
-    )
+    complete: bool = False
+    """pairs that are not listed have no relation, else are unknown"""
     brief: dict[str, Any] | None = None
 
 
@@ -151,10 +152,9 @@ class NearBody(_Body):
     plan: dict[str, Any] = Field(description="as an answer has it")
     locked: list[Lock] = Field(default=[], max_length=finding.MOST_ROOMS)
     areas: dict[_Room, Annotated[float, Field(gt=0, le=10_000)]] = Field(
-        default={},
-        max_length=finding.MOST_ROOMS,
-        description="square metres that rooms are to have",
+        default={}, max_length=finding.MOST_ROOMS
     )
+    """square metres that rooms are to have"""
     moved: list[MovedWall] = Field(default=[], max_length=4 * finding.MOST_ROOMS)
 
     def as_change(self) -> Change:
@@ -173,20 +173,13 @@ class NearBody(_Body):
 
 class _OnPlot(_Body):
     boundary: list[tuple[_Metres, _Metres]] | None = Field(
-        default=None,
-        min_length=3,
-        max_length=finding.MOST_CORNERS,
-        description="the plot, corners in metres",
+        default=None, min_length=3, max_length=finding.MOST_CORNERS
     )
-    front_door: tuple[_Metres, _Metres] | None = Field(
-        default=None, description="its place on the boundary, in metres"
-    )
-    north: float | None = Field(
-        default=None,
-        ge=-360,
-        le=360,
-        description="degrees clockwise from up; plans with living rooms further south cost less",
-    )
+    """the plot, corners in metres"""
+    front_door: tuple[_Metres, _Metres] | None = None
+    """its place on the boundary, in metres"""
+    north: float | None = Field(default=None, ge=-360, le=360)
+    """degrees clockwise from up; plans with living rooms further south cost less"""
     total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
     seed: _Seed = 0
@@ -209,19 +202,16 @@ class PlanBody(_OnPlot):
         diagram=_PAIR, boundary=[[0, 0], [8, 0], [8, 6], [0, 6]], rules="none", num=2
     )
 
-    brief: dict[str, Any] | None = Field(
-        default=None, description="keys of docs/floor_plans/briefs.md"
-    )
+    brief: dict[str, Any] | None = None
+    """keys of docs/floor_plans/briefs.md"""
     diagram: Drawing | None = Field(default=None, description="plans of this one alone")
-    near: NearBody | None = Field(
-        default=None, description="plans of the diagram, or that of this plan, near this plan"
-    )
+    near: NearBody | None = None
+    """plans of the diagram, or that of this plan, near this plan"""
     num_rooms: int | None = Field(default=None, ge=1, le=finding.MOST_ROOMS)
     rules: _Rules = "default"
     num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
-    candidates: int | None = Field(
-        default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
-    )
+    candidates: int | None = Field(default=None, ge=1, le=4 * MOST_PLANS)
+    """diagrams to try; null: twice num"""
     livable: bool = Field(default=False, description="only plans that break none of the rules")
 
 
@@ -242,43 +232,40 @@ class ExportBody(_Body):
     format: Literal["json", "svg", "graphml", "dxf", "geojson", "pdf", "ifc"]
     diagram: Drawing | None = None
     plan: dict[str, Any] | None = None
-    language: Literal["en", "de"] = Field(
-        default="en", description="of the names of rooms in dxf, pdf and ifc"
-    )
+    language: Literal["en", "de"] = "en"
+    """of the names of rooms in dxf, pdf and ifc"""
 
 
 Point = tuple[float, float]
 
 
-class Refusal(BaseModel):
+class Refusal(_Model):
     """Refusal of a request, with the reason."""
 
     error: str = Field(description="one sentence: what is wrong, where, and what was expected")
 
 
-class DiagramAnswer(BaseModel):
+class DiagramAnswer(_Model):
     """A diagram, the object of a line of a plans file."""
 
     model_config = ConfigDict(extra="allow")
 
     rooms: list[str]
     relations: list[tuple[int, int, str]]
-    positions: list[tuple[float, float, float]] = Field(
-        default=[], description="x, y and radius of every room, if they were requested"
-    )
+    positions: list[tuple[float, float, float]] = []
+    """x, y and radius of every room, if they were requested"""
 
 
-class Drawn(BaseModel):
+class Drawn(_Model):
     """Diagrams that were sampled."""
 
     diagrams: list[DiagramAnswer]
-    approximate: list[str] = Field(
-        default=[], description="why they are not exact samples; empty if they are"
-    )
+    approximate: list[str] = []
+    """why they are not exact samples; empty if they are"""
     seconds: float
 
 
-class Revealed(BaseModel):
+class Revealed(_Model):
     """A token that was revealed: the type of a room, or the relation of a pair."""
 
     completion: int
@@ -288,14 +275,14 @@ class Revealed(BaseModel):
     relation: str | None = None
 
 
-class ContradictionAnswer(BaseModel):
+class ContradictionAnswer(_Model):
     """Relations that contradict each other."""
 
     sentence: str
     pairs: list[tuple[int, int]]
 
 
-class CheckedDiagram(BaseModel):
+class CheckedDiagram(_Model):
     """Result of checking a diagram."""
 
     ok: bool
@@ -304,7 +291,7 @@ class CheckedDiagram(BaseModel):
     warning: str | None
 
 
-class CheckedBrief(BaseModel):
+class CheckedBrief(_Model):
     """Result of checking a brief."""
 
     ok: bool
@@ -314,7 +301,7 @@ class CheckedBrief(BaseModel):
     because: list[str]
 
 
-class PlanAnswer(BaseModel):
+class PlanAnswer(_Model):
     """A floor plan, the object of a line of plans.jsonl: lengths in metres, y downwards."""
 
     model_config = ConfigDict(extra="allow")
@@ -329,13 +316,13 @@ class PlanAnswer(BaseModel):
     added: list[int] = Field(default=[], description="rooms that the diagram has not: a hall")
 
 
-class PlotAnswer(BaseModel):
+class PlotAnswer(_Model):
     """Corners of a plot in metres, y downwards, with the upper left of its box at 0, 0."""
 
     corners: list[Point]
 
 
-class ScoresAnswer(BaseModel):
+class ScoresAnswer(_Model):
     """Scores of a plan: number of broken rules, and shares from 0 to 1."""
 
     num_broken: int
@@ -346,7 +333,7 @@ class ScoresAnswer(BaseModel):
     total: float
 
 
-class OtherRelation(BaseModel):
+class OtherRelation(_Model):
     """A pair of rooms, and another relation with which a plan keeps all rules."""
 
     rooms: list[int]
@@ -354,32 +341,30 @@ class OtherRelation(BaseModel):
     relation: str
 
 
-class ShownPlan(BaseModel):
+class ShownPlan(_Model):
     """A plan, its picture and its scores."""
 
     plan: PlanAnswer
     svg: str
     target_areas: list[float]
     scores: ScoresAnswer
-    rules: dict[str, bool | None] = Field(
-        description="of the set default, if each is kept; null where it does not apply"
-    )
+    rules: dict[str, bool | None]
+    """of the set default, if each is kept; null where it does not apply"""
     broken: list[str] = Field(description="rules that it breaks, of those it was planned for")
     given_up: list[str] = Field(description="what it does not meet, in sentences")
-    why: list[str] = Field(
-        description="what of the rules the solver ruled out, and another relation that would do"
-    )
+    why: list[str]
+    """what of the rules the solver ruled out, and another relation that would do"""
     instead: OtherRelation | None
 
 
-class NoPlan(BaseModel):
+class NoPlan(_Model):
     """Answer if no plan was found, with the reason."""
 
     plan: None
     reason: str
 
 
-class Plans(BaseModel):
+class Plans(_Model):
     """Plans found, best first."""
 
     plans: list[ShownPlan]
@@ -387,13 +372,13 @@ class Plans(BaseModel):
     reason: str = Field(description="why there is none; empty if there is one")
 
 
-class Accepted(BaseModel):
+class Accepted(_Model):
     """A job that was accepted; its state is at /api/jobs/{job}."""
 
     job: str
 
 
-class JobState(BaseModel):
+class JobState(_Model):
     """State of a job, and its answer or error."""
 
     job: str
@@ -401,13 +386,12 @@ class JobState(BaseModel):
     place: int | None = Field(default=None, description="jobs of yours before it")
     done: int | None = Field(default=None, description="diagrams that were tried")
     total: int | None = None
-    answer: Plans | Drawn | None = Field(
-        default=None, description="of /api/plan plans, of /api/brief diagrams"
-    )
+    answer: Plans | Drawn | None = None
+    """of /api/plan plans, of /api/brief diagrams"""
     error: str | None = None
 
 
-class JobProgress(BaseModel):
+class JobProgress(_Model):
     """Data of the event "progress"."""
 
     status: Literal["waiting", "working"]
@@ -415,13 +399,13 @@ class JobProgress(BaseModel):
     total: int | None = None
 
 
-class JobDone(BaseModel):
+class JobDone(_Model):
     """Data of the event "done", the last event of a job."""
 
     answer: Plans | Drawn
 
 
-class RoomStyle(BaseModel):
+class RoomStyle(_Model):
     """A room type, with label and colour for drawing."""
 
     type: str
@@ -431,7 +415,7 @@ class RoomStyle(BaseModel):
     size: float
 
 
-class ModelFacts(BaseModel):
+class ModelFacts(_Model):
     """Facts of the model: its rooms, relations and sizes."""
 
     version: str
@@ -441,14 +425,13 @@ class ModelFacts(BaseModel):
     most_drawn: int
     has_directions: bool
     relations: list[str]
-    brief_keys: dict[str, dict[str, Any]] = Field(
-        description="JSON Schema of each key of a brief, with an example"
-    )
+    brief_keys: dict[str, dict[str, Any]]
+    """JSON Schema of each key of a brief, with an example"""
     unknown_colour: str
     rooms: list[RoomStyle]
 
 
-class Health(BaseModel):
+class Health(_Model):
     """Health of the studio: lengths of its queues, processes and running time."""
 
     status: Literal["ok"]
