@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -216,61 +216,66 @@ def _reporter(
 
 class Batcher:
     """Queue of requests, answered in order and in batches. Requests that wait during a batch form
-    the next one, of at most ``most_rows`` diagrams; cancelled requests are left out."""
+    the next one, of at most ``most_rows`` diagrams; cancelled requests leave the queue."""
 
     def __init__(
         self, model: DiagramModel, *, most_waiting: int = MOST_WAITING, most_rows: int = MOST_ROWS
     ) -> None:
         self._model, self._most_waiting, self._most_rows = model, most_waiting, most_rows
-        self._waiting: deque[tuple[Ask, Future[Answer]]] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
+        self._waiting: deque[tuple[Ask, asyncio.Future[Answer]]] = deque()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
+        self._working: asyncio.Task[None] | None = None
         self.last_batch = 0  # number of requests in the last batch
-        self._thread = threading.Thread(target=self._work, name="network", daemon=True)
-        self._thread.start()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def submit(self, ask: Ask) -> Future[Answer]:
+    def submit(self, ask: Ask) -> asyncio.Future[Answer]:
         """Put a request into the queue. Raises ``TooBusy`` if the queue is full."""
-        future: Future[Answer] = Future()
-        with self._changed:
-            self._waiting = deque(each for each in self._waiting if not each[1].cancelled())
-            if self._closed or len(self._waiting) >= self._most_waiting:
-                raise TooBusy
-            self._waiting.append((ask, future))
-            self._changed.notify()
+        if len(self) >= self._most_waiting:
+            raise TooBusy
+        future = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._leave)
+        self._waiting.append((ask, future))
+        if self._working is None or self._working.done():
+            self._working = asyncio.ensure_future(self._work())
         return future
 
     def close(self) -> None:
-        """Answer the waiting requests, then end."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+        """Finish the batch that has begun."""
+        self._thread.shutdown(cancel_futures=True)
 
-    def _work(self) -> None:
-        while batch := self._next():
+    def _leave(self, future: asyncio.Future[Answer]) -> None:
+        self._waiting = deque(each for each in self._waiting if each[1] is not future)
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch, rows = list[tuple[Ask, asyncio.Future[Answer]]](), 0
+            # at least one request, and more while they fit
+            while self._waiting and (
+                not batch or rows + self._waiting[0][0].rows <= self._most_rows
+            ):
+                ask, future = self._waiting.popleft()
+                batch.append((_report_once(ask), future))
+                rows += ask.rows
             self.last_batch = len(batch)
-            _answer_batch(self._model.draw, batch)
+            await self._answer(batch)
 
-    def _next(self) -> list[tuple[Ask, Future[Answer]]]:
-        """Wait for the next batch; an empty one means the end."""
-        with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                batch, rows = list[tuple[Ask, Future[Answer]]](), 0
-                # at least one request that was not cancelled, and more while they fit
-                while self._waiting and (
-                    not batch or rows + self._waiting[0][0].rows <= self._most_rows
-                ):
-                    ask, future = self._waiting.popleft()
-                    if future.set_running_or_notify_cancel():
-                        batch.append((_report_once(ask), future))
-                        rows += ask.rows
-                if batch or (not self._waiting and self._closed):
-                    return batch
+    async def _answer(self, batch: list[tuple[Ask, asyncio.Future[Answer]]]) -> None:
+        """Answer a batch; if it fails, answer each request alone, as only one may be at fault."""
+        asks, loop = [ask for ask, _ in batch], asyncio.get_running_loop()
+        try:
+            answers = await loop.run_in_executor(self._thread, self._model.draw, asks)
+        except Exception as error:  # passed on to the client
+            if len(batch) > 1:
+                for each in batch:
+                    await self._answer([each])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)
 
 
 def _report_once(ask: Ask) -> Ask:
@@ -292,20 +297,3 @@ def _report_once(ask: Ask) -> Ask:
             report(news)
 
     return replace(ask, on_revealed=report_news)
-
-
-def _answer_batch(
-    draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
-) -> None:
-    """Answer a batch; if it fails, answer each request alone, as only one may be at fault."""
-    try:
-        answers = draw([ask for ask, _ in batch])
-    except Exception as error:  # passed on to the client
-        if len(batch) == 1:
-            batch[0][1].set_exception(error)
-            return
-        for each in batch:
-            _answer_batch(draw, [each])
-        return
-    for (_, future), answer in zip(batch, answers, strict=True):
-        future.set_result(answer)

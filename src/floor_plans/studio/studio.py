@@ -7,7 +7,6 @@ import json
 import reprlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -132,8 +131,8 @@ class Studio:
         """Answer with diagrams of the network, at once or as server-sent events."""
         start = time.perf_counter()
 
-        async def finished(future: Future[Answer]) -> dict[str, Any]:
-            answer = await asyncio.wait_for(asyncio.wrap_future(future), self.seconds)
+        async def finished(future: asyncio.Future[Answer]) -> dict[str, Any]:
+            answer = await asyncio.wait_for(future, self.seconds)
             convert = partial(answering.diagrams_as_json, answer.diagrams, positions=positions)
             return {
                 "diagrams": await asyncio.to_thread(convert),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import threading
@@ -228,10 +229,11 @@ def test_a_batch_that_failed_is_heard_once(app):
         return answers
 
     batcher = Batcher(SimpleNamespace(draw=failing))
-    with batcher._changed:  # so that both are taken together
-        futures = [batcher.submit(each) for each in (ask, replace(ask, on_revealed=None))]
-    first, second = (future.result(120) for future in futures)
-    batcher.close()
+
+    async def both():
+        return await asyncio.gather(*map(batcher.submit, (ask, replace(ask, on_revealed=None))))
+
+    first, second = asyncio.run(both())
     assert batcher.last_batch == 2
     assert first.diagrams == second.diagrams == draw([replace(ask, on_revealed=None)])[0].diagrams
     places = [
