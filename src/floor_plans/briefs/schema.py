@@ -5,6 +5,8 @@ Words are freer in a brief than a schema can say ("two baths"): reading it says 
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from typing import Any
 
 from floor_plans.briefs.reading import KEYS
@@ -149,3 +151,8 @@ def json_schema() -> Schema:
         "minProperties": 1,
         "$defs": _DEFINITIONS,
     }
+
+
+def print_schema(_: Namespace) -> None:
+    """Print the JSON Schema of a brief."""
+    print(json.dumps(json_schema(), indent=1))

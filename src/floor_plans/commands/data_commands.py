@@ -7,12 +7,9 @@ A brief is YAML or JSON, see examples/briefs, or an OAS-Program in JSON.
 
 from __future__ import annotations
 
-import argparse
-import json
 from functools import partial
-from typing import TYPE_CHECKING
 
-from discrete_diffusion.config import Later
+from discrete_diffusion.config import LazyEntry
 from discrete_diffusion.domains import SubCommand
 from floor_plans.box import MODEL
 from floor_plans.commands.typed_options import add_options, argument, option
@@ -20,15 +17,6 @@ from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 from floor_plans.drawings import FORMAT_NAMES
-
-if TYPE_CHECKING:
-    from floor_plans.briefs import checking, making, schema
-    from floor_plans.commands import runs
-else:  # they import torch
-    checking = Later("floor_plans.briefs.checking")
-    making = Later("floor_plans.briefs.making")
-    schema = Later("floor_plans.briefs.schema")
-    runs = Later("floor_plans.commands.runs")
 
 DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, which share this suffix
 
@@ -111,6 +99,10 @@ class _PlanOptions(_FileOptions):
 
 
 class _RealiseOptions(_PlanOptions, _SkippingOptions):
+    """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
+    the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
+    diagram in their order, a picture, and numbers."""
+
     file: str = argument("FILE: diagrams, as sample writes them")
     areas: str | None = option(
         "FILE: plans with boxes (in --unit), of whose rooms target areas are drawn, of the same "
@@ -131,6 +123,10 @@ class _RealiseOptions(_PlanOptions, _SkippingOptions):
 
 
 class _MakeOptions(_PlanOptions):
+    """Make floor plans: sample diagrams, of a brief if given, find a dimensioned plan of each under
+    the rules of living, and keep the best, ranked by their scores. Writes plans.jsonl, best first,
+    a picture, numbers, and files of other programs."""
+
     checkpoint: str = option(
         "RUN: the model that diagrams are sampled from: a run folder, a file of weights, a name",
         MODEL,
@@ -150,11 +146,17 @@ class _MakeOptions(_PlanOptions):
 
 
 class _DescribeOptions(_SkippingOptions):
+    """Describe a file of plans: counts of rooms, relations and types, repeats, sound plans."""
+
     file: str | None = argument("FILE: default: the embedded plans", nargs="?")
     json: bool = option("print JSON instead of tables")
 
 
 class _CheckOptions(_ReadingOptions):
+    """Read every plan and print the invalid ones with file, line, field and reason. Then warn of
+    valid plans with relations that no arrangement of rooms has. With --rules, judge floor plans by
+    named rules, and print remedies."""
+
     file: str = argument("FILE")
     plans: int | None = option(
         "N: search for floor plans of the first N diagrams, 0.05 s each, and name contradictory "
@@ -173,6 +175,8 @@ class _CheckOptions(_ReadingOptions):
 
 
 class _ConvertOptions(_SkippingOptions):
+    """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
+
     source: str = argument("IN: a file or folder of plans")
     target: str = argument(
         "OUT: its suffix sets the format: .jsonl (one plan a line), .json (one list), .graphml "
@@ -191,7 +195,9 @@ class _ConvertOptions(_SkippingOptions):
 
 
 class _BriefOptions(_SizeOption):
-    """The brief, and the plans that it is compared with."""
+    """Explain a brief, with a sentence for each rule. Decide if any diagram meets it; if none does,
+    list the rules that contradict each other (exactly with OR-Tools, of the extra "plans"). Count
+    the share of plans that meet it."""
 
     file: str = argument("FILE")
     plans: str | None = option(
@@ -203,87 +209,56 @@ class _BriefOptions(_SizeOption):
     )
 
 
-def _describe(options: argparse.Namespace) -> None:
-    """Describe a file of plans: counts of rooms, relations and types, repeats, sound plans."""
-    runs.describe_file(options)
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Read every plan and print the invalid ones with file, line, field and reason. Then warn of
-    valid plans with relations that no arrangement of rooms has. With --rules, judge floor plans by
-    named rules, and print remedies."""
-    runs.check_file(options)
-
-
-def _convert(options: argparse.Namespace) -> None:
-    """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    runs.convert_file(options)
-
-
-def _realise(options: argparse.Namespace) -> None:
-    """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
-    the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
-    diagram in their order, a picture, and numbers."""
-    runs.realise_file(options)
-
-
-def _make(options: argparse.Namespace) -> None:
-    """Make floor plans: sample diagrams, of a brief if given, find a dimensioned plan of each under
-    the rules of living, and keep the best, ranked by their scores. Writes plans.jsonl, best first,
-    a picture, numbers, and files of other programs."""
-    making.run_make(options)
-
-
-def _check_brief(options: argparse.Namespace) -> None:
-    """Explain a brief, with a sentence for each rule. Decide if any diagram meets it; if none does,
-    list the rules that contradict each other (exactly with OR-Tools, of the extra "plans"). Count
-    the share of plans that meet it."""
-    checking.check_brief(options)
-
-
-def _print_schema(options: argparse.Namespace) -> None:
+class _SchemaOptions:
     """Print the JSON Schema of a brief, with an example of each key."""
-    print(json.dumps(schema.json_schema(), indent=1))
+
+
+def _command(usage: str, options: type, run: str, **writes: str) -> SubCommand:
+    """Build a command, whose help is the docstring of its ``options``. ``run``: its function."""
+    entry = LazyEntry(run, __doc__=options.__doc__)  # these modules import torch
+    return SubCommand(usage, partial(add_options, options=options), entry, **writes)
 
 
 COMMANDS = {
-    "describe": SubCommand(
+    "describe": _command(
         "[FILE]   counts of its plans; without FILE, of the embedded plans",
-        partial(add_options, options=_DescribeOptions),
-        _describe,
+        _DescribeOptions,
+        "floor_plans.commands.runs:describe_file",
     ),
-    "check": SubCommand(
+    "check": _command(
         "FILE        plans that cannot be read, and why; with --rules, broken rules",
-        partial(add_options, options=_CheckOptions),
-        _check,
+        _CheckOptions,
+        "floor_plans.commands.runs:check_file",
     ),
-    "convert": SubCommand(
+    "convert": _command(
         "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
-        partial(add_options, options=_ConvertOptions),
-        _convert,
+        _ConvertOptions,
+        "floor_plans.commands.runs:convert_file",
         writes_file="target",
     ),
-    "realise": SubCommand(
+    "realise": _command(
         "FILE out=DIR   dimensioned floor plans of diagrams",
-        partial(add_options, options=_RealiseOptions),
-        _realise,
+        _RealiseOptions,
+        "floor_plans.commands.runs:realise_file",
         writes_folder="out",
     ),
-    "make": SubCommand(
+    "make": _command(
         "out=DIR   floor plans from a brief: sampled, realised, ranked",
-        partial(add_options, options=_MakeOptions),
-        _make,
+        _MakeOptions,
+        "floor_plans.briefs.making:run_make",
         writes_folder="out",
     ),
 }
 """Sub-commands of ``discrete-diffusion data`` and ``plans``."""
 
 BRIEF_COMMANDS = {
-    "check": SubCommand(
+    "check": _command(
         "FILE   what it means, whether it can be met, how rare it is in plans",
-        partial(add_options, options=_BriefOptions),
-        _check_brief,
+        _BriefOptions,
+        "floor_plans.briefs.checking:check_brief",
     ),
-    "schema": SubCommand("       JSON Schema of a brief", lambda parser: None, _print_schema),
+    "schema": _command(
+        "       JSON Schema of a brief", _SchemaOptions, "floor_plans.briefs.schema:print_schema"
+    ),
 }
 """Sub-commands of ``discrete-diffusion brief``."""
