@@ -174,14 +174,19 @@ class PartialDiagram:
 
     @classmethod
     def from_json(
-        cls, data: Mapping[str, Any], *, codes: str = code_tables.OUR_TABLE
+        cls,
+        data: Mapping[str, Any],
+        *,
+        codes: str = code_tables.OUR_TABLE,
+        may_contradict: bool = False,
     ) -> PartialDiagram:
         """Read an interchange object with names or codes, of the table ``codes`` if it names none.
 
         A room may be null. A relation, or all of ``relations``, may be null as well, which leaves
         pairs unknown. Pairs may be given in either order. Other keys become metadata. A code for
         any bedroom is accepted only for the single bedroom of a plan without null rooms and without
-        a MasterRoom. Raises ``DiagramError`` naming a wrong, misspelt or contradictory field.
+        a MasterRoom. Raises ``DiagramError`` naming a wrong or misspelt field, and a contradictory
+        one unless relations ``may_contradict`` each other.
         """
         if not isinstance(data, Mapping):
             raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
@@ -205,7 +210,8 @@ class PartialDiagram:
             if name is not None:
                 stated.append(StatedRelation(where, i, j, fields.relation_code(name, where)))
         # consistency, and metadata that JSON can write
-        check_contradictions(stated)
+        if not may_contradict:
+            check_contradictions(stated)
         metadata = {key: data[key] for key in data if key not in _FIELDS}
         check_metadata(metadata)
         relations = tuple((*s.pair, s.seen_from(s.pair[0])) for s in stated)

@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.fields import read_triple, relation_code, room_code
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.vocabulary import INVERSE
 from floor_plans.rules import finding
 from floor_plans.solver.changing import Change
 
@@ -65,15 +63,7 @@ class Drawing(_Body):
 
     def as_drawn(self) -> PartialDiagram:
         """Convert like ``as_partial``, but allow contradictory relations."""
-        rooms = [r if r is None else room_code(r, f"rooms[{k}]") for k, r in enumerate(self.rooms)]
-        # read each pair from its smaller room
-        relations = []
-        for k, triple in enumerate(self.relations):
-            where = f"relations[{k}]"
-            i, j, name = read_triple(list(triple), len(rooms), where)
-            code = relation_code(name, where)
-            relations.append((i, j, code) if i < j else (j, i, INVERSE[code]))
-        return PartialDiagram(tuple(rooms), tuple(relations))
+        return PartialDiagram.from_json(self.model_dump(), may_contradict=True)
 
 
 class _Asked(_Body):
