@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -19,9 +19,11 @@ from discrete_diffusion.categorical import (
     sample_categorical,
     uniform_draws,
 )
-from discrete_diffusion.config import is_number
+from discrete_diffusion.config import Bounds, NotNegative
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.sampling import FirstHitting, PartialSamples
+
+ShareOrZero = Annotated[float, Bounds(least=0, most=1)]
 
 
 class Constraint(ABC):
@@ -55,6 +57,8 @@ class Steered(FirstHitting):
     ``on_sampled``: gets the number of sampled tokens after every network call. Raises
     ``ValueError`` for several tokens a call.
     """
+
+    section = ""  # these options are keys of the command
 
     constraint: Constraint
     on_sampled: Callable[[int], None] | None = None
@@ -103,12 +107,7 @@ class Particles(Steered):
     Raises ``ValueError`` for a ``resample`` outside [0, 1].
     """
 
-    resample: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.resample <= 1:
-            raise ValueError(f"resample={self.resample}: expected a share, 0 to 1")
+    resample: ShareOrZero = 0.5
 
     def run(self, samples: PartialSamples) -> None:
         # order and times of the calls of each row
@@ -181,17 +180,8 @@ class SoftGuidance(Steered):
     a ``doubt`` outside [0, 1].
     """
 
-    lookahead_power: float = 1.0
-    doubt: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not is_number(self.lookahead_power) or not 0 <= self.lookahead_power < math.inf:
-            raise ValueError(
-                f"lookahead_power={self.lookahead_power}: expected a number, 0 or more"
-            )
-        if not 0 <= self.doubt <= 1:
-            raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
+    lookahead_power: NotNegative = 1.0
+    doubt: ShareOrZero = 0.01
 
     def run(self, samples: PartialSamples) -> None:
         # one network call reveals one token of every row that still has masks

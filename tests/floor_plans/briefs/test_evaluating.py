@@ -153,7 +153,7 @@ def test_few_data_that_meet_it_are_said(model):
         (None, ["lookahead_power=2"], ["lookahead_power=2", "brief=FILE"]),
         (COMMON, ["num_seeds=2"], ["num_seeds=2", "brief="]),
         (COMMON, ["num_solver_checks=5"], ["num_solver_checks=5", "brief="]),
-        (COMMON, ["lookahead_power=-1"], ["lookahead_power=-1", "0 or more"]),
+        (COMMON, ["lookahead_power=-1"], ["lookahead_power=-1", "at least 0"]),
         (COMMON, ["lookahead_power=much"], ["lookahead_power=much", "number"]),
         (
             COMMON,
