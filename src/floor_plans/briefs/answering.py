@@ -17,7 +17,7 @@ from discrete_diffusion.categorical import log_mean, make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.data import sample_sizes
-from discrete_diffusion.evaluation import Samples, SavedSamples, sample_fresh, share_error
+from discrete_diffusion.evaluation import Samples, sample_fresh, share_error
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting, exactness_facts, sample_seeds
 from floor_plans.briefs.brief_request import (
@@ -32,8 +32,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.report import save_diagrams
-from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, report_samples, requested_rules
+from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, requested_rules, unwritten
 from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept_samples
 from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
 from floor_plans.solver.requests import Diagrams
@@ -111,13 +110,8 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         f"{facts['probability']:.2g} ± {facts['probability_standard_error']:.1g} of the model's "
         f"diagrams{given} meet the brief{' and are livable' if rules else ''}"
     )
-
-    def write() -> SavedSamples:
-        save_diagrams(diagrams, request.out, request.picture)
-        what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
-        return report_samples(request, trained, what, diagrams, facts, asked.habitable)
-
-    return Samples(diagrams, write)
+    what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
+    return unwritten(request, trained, what, diagrams, facts, habitable=asked.habitable)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,17 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.data import relabel
-from discrete_diffusion.evaluation import Samples, SavedSamples, warn_of_sizes
+from discrete_diffusion.evaluation import Samples, warn_of_sizes
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import Shard, place_of_line, progress
 from discrete_diffusion.sampling import Model, exactness_facts, sample_in_batches, sample_seeds
 from discrete_diffusion.sampling import approximations as sampler_approximations
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.graph_formats import lines_of, write_diagrams
+from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagrams import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN
-from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completions, save_trajectory
+from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completions
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.drawings.readers import numbered_partials
@@ -35,7 +36,7 @@ from floor_plans.learning.sampling import (
     check_given,
     check_partial,
     check_realise,
-    report_samples,
+    unwritten,
 )
 from floor_plans.learning.weighing import Arranged, Arranger, UnseenError, known_and_real
 from floor_plans.solver.requests import Diagrams
@@ -284,17 +285,24 @@ def complete_file(
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if (num := choice_facts.get("num_particles")) is not None:
         why.append(f"{num} particles of each line represent the whole distribution")
+    diagrams, partials = Diagrams(completed.diagrams), completion.partials
     facts = {
+        "given": str(request.given),
+        "num_inputs": len(partials),
+        "num_samples": len(diagrams),
+        "network_calls_per_sample": float(completed.network_calls.double().mean()),
+        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
+        "scoring_batches_per_input": completed.num_batches / len(partials),
+        "arrangement_errors": completed.arrangement_errors,
         "completions": completion.num,
         "seconds": seconds,
         **exactness_facts(why, of="completions"),
         **weights,
         **choice_facts,
     }
-    return Samples(
-        Diagrams(completed.diagrams),
-        lambda: _write_completed(request, trained, completion, completed, facts),
-    )
+    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
+    picture, trajectory = partial(_draw, diagrams, partials), completed.trajectory
+    return unwritten(request, trained, what, diagrams, facts, trajectory=trajectory, plot=picture)
 
 
 def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
@@ -307,11 +315,11 @@ def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int
     )
     if request.realise:
         check_given(request.given, partials)
-    for line, partial in partials.items() if way.name else ():
-        check_partial(partial, place_of_line(request.given, line))
+    for line, each in partials.items() if way.name else ():
+        check_partial(each, place_of_line(request.given, line))
     if not words.has_directions:
         return partials
-    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    reasons = {line: why for line, each in partials.items() if (why := never_valid(each))}
     for line, why in [*reasons.items()][:MAX_NAMED]:
         place = place_of_line(request.given, line)
         logger.warning("%s: no completion can be valid: %s", place, why)
@@ -330,33 +338,6 @@ def _completed(
     except UnseenError as error:
         place = place_of_line(request.given, error.line)
         raise ValueError(f"{place}: {error.reason}") from error
-
-
-def _write_completed(
-    request: SampleRequest,
-    trained: TrainedModel,
-    completion: CompletionRequest,
-    completed: Completions,
-    facts: dict[str, Any],
-) -> SavedSamples:
-    folder, diagrams, partials = request.out, completed.diagrams, completion.partials
-    folder.mkdir(parents=True, exist_ok=True)
-    write_diagrams(folder / "samples.jsonl", diagrams)
-    _draw(diagrams, partials, folder / request.picture)
-    save_trajectory(completed.trajectory, folder, completion.vocab)
-    # diagrams and pictures are written, facts are returned
-    facts = {
-        "given": str(request.given),
-        "num_inputs": len(partials),
-        "num_samples": len(diagrams),
-        "network_calls_per_sample": float(completed.network_calls.double().mean()),
-        "scoring_calls_per_sample": completed.num_scored / len(diagrams),
-        "scoring_batches_per_input": completed.num_batches / len(partials),
-        "arrangement_errors": completed.arrangement_errors,
-        **facts,
-    }
-    what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
-    return report_samples(request, trained, what, diagrams, facts)
 
 
 def _draw(

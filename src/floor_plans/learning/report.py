@@ -105,7 +105,9 @@ class DiagramReport(TokenReport):
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
-            save_diagrams(decode(samples, self.data.vocab), folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_diagrams(folder / "samples.jsonl", decode(samples, self.data.vocab))
+            self.plot(samples, folder / "samples.png")
 
     def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
@@ -116,15 +118,6 @@ class AdjacencyReport(DiagramReport):
     """Report on diagrams whose relations have no direction."""
 
     headlines = (Headline("connected", share=True),)
-
-
-def save_diagrams(
-    diagrams: Sequence[BubbleDiagram], folder: Path, picture: str = "samples.png"
-) -> None:
-    """Write ``samples.jsonl`` and a picture of the first diagrams (.png or .svg) into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_diagrams(folder / "samples.jsonl", diagrams)
-    plot_grid(diagrams[:MAX_DRAWN], folder / picture)
 
 
 class DiagramCells(TokenCells):

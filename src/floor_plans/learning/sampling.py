@@ -35,17 +35,17 @@ from discrete_diffusion.runtime import Shard, place_of_line
 from discrete_diffusion.sampling import Model, Narrowing, exactness_facts
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.files.graph_formats import lines_of
+from floor_plans.diagrams.files.graph_formats import lines_of, write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import DIRECTIONS, NO_EDGE, vocabulary_named
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.realised_files import PlanFiles, summary
 from floor_plans.learning.build import training_areas
-from floor_plans.learning.report import save_diagrams
 from floor_plans.plans.box_model import BoxRule, boxes_of_graph, cp_sat
 from floor_plans.plans.buildable import (
     EFFORT,
@@ -293,14 +293,9 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     if weights:
         logger.info("%s", way.summary(weights))
 
-    def write() -> SavedSamples:
-        save_diagrams(diagrams, request.out, request.picture)
-        save_trajectory(drawn.trajectory, request.out, vocab)
-        why = exactness_facts(trained.approximations(log_weights=drawn.log_weights))
-        what, facts = counted(len(diagrams), "sample"), {**drawn.facts, **why, **weights}
-        return report_samples(request, trained, what, diagrams, facts)
-
-    return Samples(diagrams, write)
+    why = exactness_facts(trained.approximations(log_weights=drawn.log_weights))
+    what, facts = counted(len(diagrams), "sample"), {**drawn.facts, **why, **weights}
+    return unwritten(request, trained, what, diagrams, facts, trajectory=drawn.trajectory)
 
 
 def _sample_rejecting(
@@ -341,14 +336,8 @@ def _sample_rejecting(
         **exactness_facts(trained.approximations(log_weights=log_weights)),
         **way.facts(log_weights, SolverWork()),
     }
-
-    def write() -> SavedSamples:
-        save_diagrams(diagrams, request.out, request.picture)
-        save_trajectory(None, request.out, vocab)
-        what = counted(len(diagrams), f"{'livable' if habitable else 'buildable'} sample")
-        return report_samples(request, trained, what, diagrams, facts, habitable)
-
-    return Samples(diagrams, write)
+    what = counted(len(diagrams), f"{'livable' if habitable else 'buildable'} sample")
+    return unwritten(request, trained, what, diagrams, facts, habitable=habitable)
 
 
 def append_kept(trained: TrainedModel, shard: Shard, kept: Sequence[DrawnDiagram]) -> None:
@@ -367,27 +356,41 @@ def check_directions(request: SampleRequest, trained: TrainedModel, vocab: Vocab
             )
 
 
-def report_samples(
+def unwritten(
     request: SampleRequest,
     trained: TrainedModel,
     what: str,
     diagrams: list[BubbleDiagram],
     facts: dict[str, Any],
+    *,
     habitable: Habitable | None = None,
-) -> SavedSamples:
-    """Return the report on written samples; write their floor plans if requested: those that made
-    samples ``habitable``, else plans are searched."""
-    words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
-    numbers = structure_metrics(DiagramSet.of(diagrams, words))
-    names = ("valid", "transitive") if words.has_directions else ("connected",)
-    shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
-    folder = request.out
-    files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
-    line = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}"
-    if request.realise:
-        areas = partial(training_areas, trained.data_config)
-        plans, found = realise_samples(request, trained, diagrams, areas, habitable)
-        facts, line = {**facts, "plans": plans}, f"{line}\n{found}"
-    else:
-        warn_of_earlier_plans(folder)
-    return SavedSamples({**facts, **numbers}, line)
+    trajectory: Tensor | None = None,
+    plot: Callable[[Path], object] | None = None,
+) -> Samples:
+    """Return samples to write, with a picture that ``plot`` makes (by default of the first), their
+    ``trajectory`` and, if requested, their floor plans: those that made samples ``habitable``, else
+    plans are searched. ``what``: text for the log."""
+    folder, data = request.out, trained.data_config
+
+    def write() -> SavedSamples:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_diagrams(folder / "samples.jsonl", diagrams)
+        (plot or partial(plot_grid, diagrams[:MAX_DRAWN]))(folder / request.picture)
+        vocab: VocabConfig = trained.domain.vocabulary(data)  # type: ignore[assignment]
+        save_trajectory(trajectory, folder, vocab)
+        # shares of the samples in the log
+        words = vocabulary_named(data.get("relations", DIRECTIONS.name))
+        numbers = structure_metrics(DiagramSet.of(diagrams, words))
+        names = ("valid", "transitive") if words.has_directions else ("connected",)
+        shares = ", ".join(f"{name} {100 * numbers[name]:.1f} %" for name in names)
+        files = f"{folder / 'samples.jsonl'}, {folder / request.picture}"
+        line, plans = f"{what} in {facts['seconds']:.1f} s: {shares}; {files}", {}
+        if request.realise:
+            areas = partial(training_areas, data)
+            found, said = realise_samples(request, trained, diagrams, areas, habitable)
+            plans, line = {"plans": found}, f"{line}\n{said}"
+        else:
+            warn_of_earlier_plans(folder)
+        return SavedSamples({**facts, **plans, **numbers}, line)
+
+    return Samples(diagrams, write)
