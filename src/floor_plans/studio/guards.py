@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from anyio import CancelScope
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -153,7 +153,7 @@ class BodyLimit:
             return
         most = MOST_OF_A_DRAWING if scope["path"] == "/api/plot" else MOST_BYTES
         try:
-            body = await asyncio.wait_for(_read(receive, most), BODY_SECONDS)
+            body = await asyncio.wait_for(_read(Request(scope, receive), most), BODY_SECONDS)
         except TimeoutError:
             sentence = f"the body took longer than {BODY_SECONDS:g} s to arrive; send it at once"
             await refusal(408, sentence)(scope, receive, send)
@@ -185,18 +185,14 @@ class BodyLimit:
             departure.cancel()
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
+async def _read(request: Request, most: int) -> bytes | None:
     """Read a body; None if it is too large. Raises ``ClientDisconnect`` if it breaks off."""
     body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
+    async for part in request.stream():
+        body += part
         if len(body) > most:
             return None
-        if not message.get("more_body"):
-            return bytes(body)
+    return bytes(body)
 
 
 class PromptServer(uvicorn.Server):
