@@ -15,6 +15,7 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor
 
+from discrete_diffusion import evaluation
 from discrete_diffusion.data import (
     SPLITS,
     EncodedGraphs,
@@ -23,17 +24,6 @@ from discrete_diffusion.data import (
     cached_arrays,
     remove_held_out,
     split_by_graph,
-)
-from discrete_diffusion.evaluation import (
-    EvaluateRequest,
-    MeasuredData,
-    RealData,
-    TrainedModel,
-    check_reference,
-    held_out_rows,
-    measured_data,
-    own_data,
-    some_held_out,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -60,7 +50,7 @@ _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
 REFERENCE_SEED = 271_828_182  # ``generator_seed`` of reference plans; no recipe trains on it
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000  # generated plans in the reference, and for floors
 
-RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared with
+RealDiagrams = evaluation.RealData[BubbleDiagram]  # real plans that diagrams are compared with
 
 
 class DiagramDataset(GraphDataset):
@@ -211,7 +201,7 @@ def _read(
 
 def read_plans(
     path: str,
-    config: DictConfig | EvaluateRequest,
+    config: DictConfig | evaluation.EvaluateRequest,
     max_nodes: int,
     vocabulary: PlanVocabulary | None = None,
     remedy: str = "",
@@ -261,7 +251,7 @@ def training_areas(config: DictConfig) -> RoomAreas:
 
 
 def read_measured(
-    path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
+    path: str, request: evaluation.EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> ReadReport:
     """Read plans for evaluation, or for comparison with samples, with the rooms of ``trained_for``,
     the vocabulary of a model, or at most ``max_nodes`` of the request."""
@@ -274,16 +264,18 @@ def read_measured(
 
 
 def real_data_for_samples(
-    request: EvaluateRequest, samples: Sequence[BubbleDiagram]
+    request: evaluation.EvaluateRequest, samples: Sequence[BubbleDiagram]
 ) -> RealDiagrams:
     """Reference data for samples: ``reference=FILE``, or, for samples with directions, plans of the
     embedded generator; else ``ValueError``."""
-    check_reference(request, of_files=True)
+    evaluation.check_reference(request, of_files=True)
     # a reference file, with its training data
     training = None if request.training_data is None else _plans(request.training_data, request)
     if request.reference is not None:
         reference = _plans(request.reference, request)
-        measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
+        measured = [
+            reference[row] for row in evaluation.held_out_rows(request, len(reference)).tolist()
+        ]
         return RealDiagrams(str(request.reference), measured, training, reference, len(reference))
     if not all(diagram.vocabulary.has_directions for diagram in samples):
         raise ValueError(
@@ -306,7 +298,7 @@ def real_data_for_samples(
 
 
 def real_data_for_model(
-    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+    request: evaluation.EvaluateRequest, trained: evaluation.TrainedModel, vocab: VocabConfig
 ) -> RealDiagrams:
     """Reference data for a model: the held-out split of its checkpoint, or ``reference=FILE`` as
     its test split. Training data are ``training_data=FILE``, or the checkpoint's own if still
@@ -322,8 +314,8 @@ def real_data_for_model(
 
     # a file as the test split
     if request.reference is not None:
-        check_reference(request, of_files=False)
-        own = own_data(trained)
+        evaluation.check_reference(request, of_files=False)
+        own = evaluation.own_data(trained)
         reference = known = _plans(request.reference, request, vocab)
         nothing = encode([], vocab)
         data = DiagramDataset(
@@ -333,10 +325,10 @@ def real_data_for_model(
         )
         if own is not None:
             data.splits["train"] = own.splits["train"]
-        on = MeasuredData(data, "test", str(request.reference))
+        on = evaluation.MeasuredData(data, "test", str(request.reference))
     else:
         # the held-out split; known diagrams are those of all splits
-        on = measured_data(request, trained, remedy="give reference=FILE")
+        on = evaluation.measured_data(request, trained, remedy="give reference=FILE")
         own = on.data
         known_splits = (on.split,) if on.changes else SPLITS
         decoded = {each: decode(own.originals(each).x0, vocab) for each in known_splits}
@@ -348,7 +340,7 @@ def real_data_for_model(
         training = _plans(request.training_data, request, vocab)
     elif own is not None:
         training = with_images(own, "train") or None
-    measured = some_held_out(request, on.data, on.split)
+    measured = evaluation.some_held_out(request, on.data, on.split)
     if measured is not on.data:
         reference = decode(measured.splits[on.split].x0, vocab)
     num = len(on.data.splits[on.split])
@@ -356,6 +348,6 @@ def real_data_for_model(
 
 
 def _plans(
-    path: str, request: EvaluateRequest, trained_for: VocabConfig | None = None
+    path: str, request: evaluation.EvaluateRequest, trained_for: VocabConfig | None = None
 ) -> list[BubbleDiagram]:
     return list(read_measured(path, request, trained_for=trained_for).diagrams)

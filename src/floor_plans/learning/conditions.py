@@ -20,17 +20,9 @@ from torch import Tensor
 from discrete_diffusion.data import EncodedGraphs
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import install_command, progress
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import UNITS, boxes_in_metres, check_metres, threshold_of
-from floor_plans.diagrams.vocabulary import (
-    CELL,
-    GRID,
-    OF_PLANS,
-    ROOM_TYPES,
-    fact_names,
-    room_kinds,
-    sizes_of,
-)
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.plans.outline import fill_gaps
 
@@ -65,18 +57,20 @@ class Facts:
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
         """Return the facts that ``data.condition_on`` names, or None if it names none. Raises
         ``ValueError`` for an unknown fact."""
-        names = fact_names(data)
+        names = vocabulary.fact_names(data)
         return cls(names, vocab) if names else None
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
         """Type ids of every room type and every group of room types, by name."""
-        return room_kinds(self.vocab.node_types)
+        return vocabulary.room_kinds(self.vocab.node_types)
 
     def sizes_of(self, *names: str) -> tuple[int, ...]:
         """Number of values that encode each fact of these ``names``."""
         types = self.vocab.node_types
-        return tuple(size for name in names for size in sizes_of(name, self.vocab.n_max, types))
+        return tuple(
+            size for name in names for size in vocabulary.sizes_of(name, self.vocab.n_max, types)
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -96,7 +90,7 @@ class Facts:
     @property
     def plan_names(self) -> tuple[str, ...]:
         """Names of the facts that need plans with boxes."""
-        return tuple(name for name in self.names if name in OF_PLANS)
+        return tuple(name for name in self.names if name in vocabulary.OF_PLANS)
 
     def graph_facts(self, graphs: EncodedGraphs) -> Tensor:
         """All facts of graphs, Float32[B, S]; facts of their plans are in ``graphs.facts``."""
@@ -154,7 +148,7 @@ class Facts:
         self, area: float | None, outline: BaseGeometry | None, front_door: Point | None
     ) -> Tensor:
         """Numbers of known facts, Float32[S']; a front door without an outline is unknown."""
-        middle, cells = (np.nan, np.nan), np.full(GRID * GRID + 2, np.nan)
+        middle, cells = (np.nan, np.nan), np.full(vocabulary.GRID * vocabulary.GRID + 2, np.nan)
         # lengths are relative to the middle of the outline
         if outline is not None:
             x0, y0, x1, y1 = outline.bounds
@@ -200,9 +194,11 @@ class Facts:
             parts.append(_exactly(num_rooms, one_hot))
         # a count applies to the kind with the same types
         if "counts" in self.names:
-            known = frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
+            known = frozenset(map(vocabulary.ROOM_TYPES.index, self.vocab.node_types))
             for ids in self.kinds.values():
-                codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
+                codes = frozenset(
+                    vocabulary.ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids
+                )
                 stated = [n for types, n in counts.items() if types & known == codes]
                 least = min((n for n in stated if n is not None), default=None)
                 parts.append(_exactly(least, one_hot))
@@ -226,7 +222,7 @@ def _cells(outline: BaseGeometry) -> Any:
     """Return a mask of cells whose middle is inside, row by row from the top, width and height."""
     x0, y0, x1, y1 = outline.bounds
     # middles of the cells, around the middle of the outline
-    steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL
+    steps = (np.arange(vocabulary.GRID) + 0.5 - vocabulary.GRID / 2) * vocabulary.CELL
     x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
     inside = _shapely().contains_xy(outline, x.ravel(), y.ravel())
     return np.concatenate([inside, [(x1 - x0) / _SCALE, (y1 - y0) / _SCALE]])
@@ -239,6 +235,6 @@ def _shapely() -> Any:
     except ImportError as error:
         raise ValueError(
             f"facts of plans take shapely: {install_command('plans')}, or leave "
-            f"{', '.join(OF_PLANS)} out of data.condition_on and of the brief"
+            f"{', '.join(vocabulary.OF_PLANS)} out of data.condition_on and of the brief"
         ) from error
     return shapely

@@ -12,28 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion import evaluation
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Examples
-from discrete_diffusion.evaluation import (
-    EvaluateRequest,
-    Evaluation,
-    MeasurementSettings,
-    ModelEvaluation,
-    RealVsReal,
-    SampleScores,
-    TableRow,
-    TableSection,
-    TrainedModel,
-    error_note,
-    facts_of_files,
-    interval_entries,
-    model_notes,
-    real_vs_real,
-    sample_and_measure,
-    sample_bounds,
-    scalars_first,
-    shown_sizes,
-)
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import install_command, progress
 from discrete_diffusion.sampling import Model, sample_in_batches
@@ -51,13 +32,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode, encode
 from floor_plans.diagrams.vocabulary import OF_ROOMS
-from floor_plans.learning.build import (
-    DiagramDataset,
-    RealDiagrams,
-    read_measured,
-    real_data_for_model,
-    real_data_for_samples,
-)
+from floor_plans.learning import build
 from floor_plans.learning.conditions import Facts
 from floor_plans.learning.report import NUM_LARGE_VERDICTS
 from floor_plans.plans.verdict import NUM_VERDICTS, PlanScores, score_plans
@@ -83,7 +58,7 @@ def score_samples(
     reference_repeats: int = 20,
     seed: int = 0,
     num_unreadable: int = 0,
-) -> SampleScores:
+) -> evaluation.SampleScores:
     """Compute every metric of every set, one set per sampling seed, against one reference.
 
     ``training``: training diagrams, for novelty. ``known``: real diagrams for ``real_floors``, by
@@ -120,7 +95,7 @@ def score_samples(
         "samples": stratified_metrics(DiagramSet.of(pooled, words)),
         "reference": stratified_metrics(reference),
     }
-    return SampleScores(
+    return evaluation.SampleScores(
         METRICS,
         sizes,
         per_seed,
@@ -131,10 +106,13 @@ def score_samples(
 
 
 def _notes(
-    sizes: Sequence[int], reference: DiagramSet, num_unreadable: int, floors: RealVsReal | None
+    sizes: Sequence[int],
+    reference: DiagramSet,
+    num_unreadable: int,
+    floors: evaluation.RealVsReal | None,
 ) -> list[str]:
-    compared = f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams."
-    notes = [compared, error_note(len(sizes))]
+    compared = f"Samples: {evaluation.shown_sizes(sizes)} against {len(reference):,} real diagrams."
+    notes = [compared, evaluation.error_note(len(sizes))]
     if not reference.vocabulary.has_directions:
         notes.append(
             "The relations have no direction, so transitive, inside_valid and floor plans are not "
@@ -164,13 +142,13 @@ def _notes(
 
 def real_floors(
     known: DiagramSet, num_samples: int, num_reference: int, draws: int, seed: int
-) -> RealVsReal | None:
+) -> evaluation.RealVsReal | None:
     """Real-vs-real baseline: metrics between two disjoint random subsets of ``known``, of the sizes
     of the samples and the reference, averaged over ``draws`` pairs; None if ``draws`` is 0."""
     if not draws:
         return None
     sizes = {"num_samples": num_samples, "num_reference": num_reference}
-    return real_vs_real(known.prepare(), bubble_metrics, **sizes, draws=draws, seed=seed)
+    return evaluation.real_vs_real(known.prepare(), bubble_metrics, **sizes, draws=draws, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -195,7 +173,7 @@ class ConditioningScores:
             **{f"obeyed_at_guidance_{weight:g}": share for weight, share in self.obeyed.items()},
         }
 
-    def section(self) -> TableSection:
+    def section(self) -> evaluation.TableSection:
         rows = {
             f"nats more, {name}": f"{mean:.3f} ± {error:.3f}"
             for name, (mean, error) in self.more.items()
@@ -203,7 +181,9 @@ class ConditioningScores:
         for weight, share in self.obeyed.items():
             rows[f"counts obeyed at sampling.guidance={weight:g}"] = f"{share:.3f}"
         title = f"what the model makes of facts, {self.num} held-out diagrams"
-        return TableSection(title, tuple(TableRow(*row) for row in rows.items()))
+        return evaluation.TableSection(
+            title, tuple(evaluation.TableRow(*row) for row in rows.items())
+        )
 
     def note(self) -> str:
         return (
@@ -213,7 +193,7 @@ class ConditioningScores:
 
 
 def measure_conditioning(
-    model: Model, data: DiagramDataset, split: str, seed: int
+    model: Model, data: build.DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
     """Score a conditional model on the first diagrams of a split; None if it is unconditional."""
     facts, examples = data.facts, data.splits[split][:NUM_HELD_OUT]
@@ -233,11 +213,11 @@ def measure_conditioning(
     for name, given in progress.track(list(changed.items()), "changing the conditions", "times"):
         rows = Examples(batch.x0, batch.real, batch.log_num_orders, conditions={"condition": given})
         batches = [rows[k : k + size].batch() for k in range(0, len(rows), size)]
-        bounds[name] = sample_bounds(
+        bounds[name] = evaluation.sample_bounds(
             model.algorithm,
             batches,
             draws=2,
-            settings=MeasurementSettings((seed, *_BOUND), model.device, model.shard),
+            settings=evaluation.MeasurementSettings((seed, *_BOUND), model.device, model.shard),
         ).nelbo
     right, more = bounds.pop("told all"), {}
     for name, found in bounds.items():
@@ -273,20 +253,20 @@ def _derangement(num: int, seed: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class DiagramEvaluation(Evaluation):
+class DiagramEvaluation(evaluation.Evaluation):
     """Evaluation of sampled diagrams, and of their model. ``facts``: settings of the measurement.
     ``sets``: samples by sampling seed or file. ``model``: None for files of samples. ``plans``:
     None if not requested, or without OR-Tools."""
 
     facts: dict[str, Any]
-    real: RealDiagrams
+    real: build.RealDiagrams
     sets: list[list[BubbleDiagram]]
-    scores: SampleScores
-    model: ModelEvaluation | None
+    scores: evaluation.SampleScores
+    model: evaluation.ModelEvaluation | None
     plans: PlanScores | None
     conditioning: ConditioningScores | None = None
 
-    def sections(self) -> list[TableSection]:
+    def sections(self) -> list[evaluation.TableSection]:
         """Sections of the table, samples first."""
         plans = [] if self.plans is None else [self.plans.section()]
         model = [] if self.model is None else self.model.sections()
@@ -296,16 +276,16 @@ class DiagramEvaluation(Evaluation):
     def notes(self) -> list[str]:
         notes = [f"Real data: {self.real.name}.", *self.scores.notes, *self.real.notes()]
         notes += [each.note() for each in (self.plans, self.conditioning) if each is not None]
-        return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
+        return notes if self.model is None else [*notes, *evaluation.model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
         """Values for ``metrics.json``: single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         if self.plans is not None:
             found |= self.plans.as_dict()
-            found |= interval_entries({**self.scores.intervals, **self.plans.intervals})
+            found |= evaluation.interval_entries({**self.scores.intervals, **self.plans.intervals})
         found |= {} if self.conditioning is None else self.conditioning.as_dict()
-        return {**self.facts, **scalars_first(found)}
+        return {**self.facts, **evaluation.scalars_first(found)}
 
     def save(self, folder: Path) -> None:
         """Write the samples of the first set."""
@@ -318,29 +298,29 @@ class DiagramEvaluation(Evaluation):
             self.model.plot(folder)
 
 
-def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
+def evaluate_files(request: evaluation.EvaluateRequest) -> DiagramEvaluation:
     """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if the files differ in size. Raises
     ``ValueError`` for an empty list."""
     if not (names := request.samples):
         raise ValueError("samples=[]: give at least one file")
-    reports = [read_measured(name, request) for name in names]
+    reports = [build.read_measured(name, request) for name in names]
     sets = [list(report.diagrams) for report in reports]
     unreadable = [len(report.problems) for report in reports]
-    facts = facts_of_files(names, [len(diagrams) for diagrams in sets], unreadable)
-    real = real_data_for_samples(request, sets[0])
+    facts = evaluation.facts_of_files(names, [len(diagrams) for diagrams in sets], unreadable)
+    real = build.real_data_for_samples(request, sets[0])
     return _scored(request, facts, real, sets, num_unreadable=sum(unreadable))
 
 
 def evaluate_model(
-    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+    request: evaluation.EvaluateRequest, trained: evaluation.TrainedModel, vocab: VocabConfig
 ) -> DiagramEvaluation:
     """Evaluate samples of a model, and the model itself."""
-    real = real_data_for_model(request, trained, vocab)
+    real = build.real_data_for_model(request, trained, vocab)
     on = real.on
     assert on is not None
     trained.check_weights()
     conditioning = list[ConditioningScores | None]()
-    tokens, facts, measured, scoring = sample_and_measure(
+    tokens, facts, measured, scoring = evaluation.sample_and_measure(
         request,
         trained,
         on,
@@ -356,20 +336,21 @@ def evaluate_model(
         return replace(_scored(request, facts, real, sets, measured), conditioning=conditioning[0])
 
 
-def num_repeats(request: EvaluateRequest) -> int:
+def num_repeats(request: evaluation.EvaluateRequest) -> int:
     repeats = request.reference_repeats
     return REFERENCE_REPEATS if repeats is None else int(repeats)
 
 
 def _scored(
-    request: EvaluateRequest,
+    request: evaluation.EvaluateRequest,
     facts: dict[str, Any],
-    real: RealDiagrams,
+    real: build.RealDiagrams,
     sets: list[list[BubbleDiagram]],
-    model: ModelEvaluation | None = None,
+    model: evaluation.ModelEvaluation | None = None,
     num_unreadable: int = 0,
 ) -> DiagramEvaluation:
-    sizes, num = shown_sizes([len(diagrams) for diagrams in sets]), f"{len(real.reference):,}"
+    sizes = evaluation.shown_sizes([len(diagrams) for diagrams in sets])
+    num = f"{len(real.reference):,}"
     logger.info("measuring %s samples against %s real plans", sizes, num)
     scores = score_samples(
         sets,

@@ -8,15 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from discrete_diffusion import sampling
 from discrete_diffusion.algorithms import TokenAlgorithm, eval_mode
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import (
-    check_weighed,
-    log_prob_of,
-    time_of_masked_share,
-    unseen_position,
-)
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.learning.arrangements import Arrangements, ArrangementTree, as_numbered
 
@@ -127,7 +122,7 @@ class Arranger:
     def _check_seen(self, found: Arrangements, line: int) -> None:
         device = self.algorithm.layout.support.device
         known, real = (part.to(device) for part in known_and_real(found.tokens, self.vocab))
-        unseen = unseen_position(self.algorithm, known, real)
+        unseen = sampling.unseen_position(self.algorithm, known, real)
         if unseen is None:
             return
         # name the token in the numbers of the file
@@ -195,7 +190,7 @@ def weigh_listed(
         return listed
     tokens = listed.arrangements.tokens
     device = algorithm.layout.support.device
-    scored = log_prob_of(
+    scored = sampling.log_prob_of(
         algorithm,
         *(part.to(device) for part in (tokens, *known_and_real(tokens, vocab))),
         generator=generator,
@@ -289,12 +284,12 @@ class _Network:
         found, layout = [], self.algorithm.layout
         for x in distinct.to(layout.support.device).split(self.batch_size):
             real = layout.is_real(x)
-            t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
+            t = sampling.time_of_masked_share(self.algorithm, x == layout.mask_id, real)
             found.append(self.algorithm.denoise(x, t, real))
         self.num_scored += len(distinct)
         self.num_batches += len(found)
         log_d0 = torch.cat(found).double().cpu()
-        check_weighed(self.algorithm, log_d0)
+        sampling.check_weighed(self.algorithm, log_d0)
         return log_d0[which]
 
 
