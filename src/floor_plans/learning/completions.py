@@ -129,26 +129,23 @@ def complete_partials(
     way = request.way or Way("", request.vocab)
     model = way.apply_to(model)
     # sample arrangements, then the unknown tokens
-    arranged = _arranged(model, request, generator)
-    tokens = torch.cat([part.tokens for part in arranged])
-    known, real = known_and_real(tokens, request.vocab)
-    finished: list[Tensor] = []
+    batch, finished = ArrangedRows(_arranged(model, request, generator), way), list[Tensor]()
     if (on_sampled := model.on_sampled) is not None:
 
         def report(rows: Tensor, output: SampleOutput) -> None:
             finished.append(rows)
-            on_sampled(rows, numbered_as_given(output, arranged, real, known, rows, way).diagrams)
+            on_sampled(rows, batch.numbered(output, rows).diagrams)
 
         model = replace(model, on_sampled=report)
     output = sample_in_batches(
         model,
-        real,
+        batch.real,
         generator=generator,
-        clamp=torch.where(known, tokens, -1),
+        clamp=batch.clamp,
         trajectories=request.trajectories,
     )
-    rows = torch.cat(finished).sort().values if finished else torch.arange(len(real))
-    return numbered_as_given(output, arranged, real, known, rows, way)
+    rows = torch.cat(finished).sort().values if finished else torch.arange(len(batch.real))
+    return batch.numbered(output, rows)
 
 
 def _arranged(
@@ -171,44 +168,47 @@ def _arranged(
         return model.shard.map(arrange, lines)
 
 
-def numbered_as_given(
-    output: SampleOutput,
-    arranged: Sequence[Arranged],
-    real: Tensor,
-    known: Tensor,
-    rows: Tensor,
-    way: Way,
-) -> Completions:
-    """Restore the room numbers of the samples of ``rows`` Int[M]. ``real``, ``known``: real and
-    known positions of all rows."""
-    vocab = way.vocab
-    # inverse of the arrangement of each row
-    back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
-    num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+class ArrangedRows:
+    """Arrangements of several partial diagrams, in rows to sample. ``real``, ``known``: Bool[M, L],
+    real and known positions. ``clamp``: Int64[M, L], known tokens, -1 at others."""
 
-    def numbered(x: Tensor) -> Tensor:
-        return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
+    def __init__(self, arranged: Sequence[Arranged], way: Way) -> None:
+        self._arranged, self._way = arranged, way
+        tokens = torch.cat([part.tokens for part in arranged])
+        self.known, self.real = known_and_real(tokens, way.vocab)
+        self.clamp = torch.where(self.known, tokens, -1)
 
-    # metadata of the partial diagram, with its line
-    metadata = [
-        {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
-    ]
-    diagrams = [
-        replace(diagram, metadata=metadata[row])
-        for diagram, row in zip(decode(numbered(output.x0), vocab), rows.tolist(), strict=True)
-    ]
-    frames = output.trajectory
-    return Completions(
-        diagrams=way.weighted(diagrams, output.log_weights),
-        network_calls=output.nfe,
-        log_weights=output.log_weights,
-        real=real[rows],
-        known=known[rows],
-        num_scored=sum(part.num_scored for part in arranged),
-        num_batches=sum(part.num_batches for part in arranged),
-        arrangement_errors={part.line: part.error for part in arranged if part.error is not None},
-        trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
-    )
+    def numbered(self, output: SampleOutput, rows: Tensor) -> Completions:
+        """Restore the room numbers of the samples of ``rows`` Int[M]."""
+        vocab, arranged = self._way.vocab, self._arranged
+        # inverse of the arrangement of each row
+        back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
+        num_rooms = (output.x0[:, : vocab.n_max] != vocab.pad_id).sum(dim=1)
+
+        def numbered(x: Tensor) -> Tensor:
+            return relabel(x, num_rooms[: len(x)], back[: len(x)], vocab)
+
+        # metadata of the partial diagram, with its line
+        metadata = [
+            {**part.partial.metadata, "given": part.line} for part in arranged for _ in part.tokens
+        ]
+        diagrams = [
+            replace(diagram, metadata=metadata[row])
+            for diagram, row in zip(decode(numbered(output.x0), vocab), rows.tolist(), strict=True)
+        ]
+        errors = {part.line: part.error for part in arranged if part.error is not None}
+        frames = output.trajectory
+        return Completions(
+            diagrams=self._way.weighted(diagrams, output.log_weights),
+            network_calls=output.nfe,
+            log_weights=output.log_weights,
+            real=self.real[rows],
+            known=self.known[rows],
+            num_scored=sum(part.num_scored for part in arranged),
+            num_batches=sum(part.num_batches for part in arranged),
+            arrangement_errors=errors,
+            trajectory=None if frames is None else torch.stack([numbered(x) for x in frames]),
+        )
 
 
 def approximations(

@@ -34,9 +34,9 @@ from floor_plans.diagrams.vocabulary import (
     codes_of,
     vocabulary_of_graph,
 )
-from floor_plans.learning.completions import approximations, numbered_as_given
+from floor_plans.learning.completions import ArrangedRows, approximations
 from floor_plans.learning.sampling import Way
-from floor_plans.learning.weighing import Arranged, Arranger, known_and_real
+from floor_plans.learning.weighing import Arranged, Arranger
 from floor_plans.studio.jobs import MOST_WAITING, TooBusy
 
 MOST_ROWS = 32  # most diagrams in one batch
@@ -153,25 +153,18 @@ class DiagramModel:
             for ask in asks
             for line, partial in enumerate(ask.partials, start=1)
         ]
-        tokens = torch.cat([part.tokens for part in arranged])
-        known, real = known_and_real(tokens, self.vocab)
+        batch = ArrangedRows(arranged, Way("", self.vocab))
         # one generator per row, seeded by its request
         sampler = RowByRow(
             generators=[make_generator(ask.seed, 1, k) for ask in asks for k in range(ask.rows)],
             on_revealed=_reporter(self.vocab, asks, arranged),
         )
-        output = sampler.sample(
-            self.algorithm,
-            real.to(self.device),
-            generator=make_generator(0),
-            clamp=torch.where(known, tokens, -1).to(self.device),
-        )
-        check_drawn(self.algorithm, output.x0, real.to(self.device))
-        output = output.cpu()
+        real, clamp = batch.real.to(self.device), batch.clamp.to(self.device)
+        generator = make_generator(0)
+        output = sampler.sample(self.algorithm, real, generator=generator, clamp=clamp)
+        check_drawn(self.algorithm, output.x0, real)
         # number rooms as the requests do, and split the batch by request
-        everything = numbered_as_given(
-            output, arranged, real, known, torch.arange(len(real)), Way("", self.vocab)
-        )
+        everything = batch.numbered(output.cpu(), torch.arange(len(real)))
         why = tuple(approximations(sampler, self.algorithm, everything))
         answers, start = [], 0
         for ask in asks:
