@@ -175,22 +175,17 @@ class _Search:
                 if len(fewer) < len(kept) and self._is_possible(fewer) is False:
                     kept = fewer
         # then one by one, pairs without a relation first
-        unrelated_first = sorted(kept, key=lambda member: member[2] != NO_EDGE)
-        undecided = []
-        for member in unrelated_first:
-            answer = self._is_possible([other for other in kept if other != member])
-            if answer is False:
-                kept.remove(member)
-            elif answer is None:
-                undecided.append(member)
-        # with fewer members the undecided ones may be decided now
-        for member in undecided:
-            answer = self._is_possible([other for other in kept if other != member])
-            if answer is False:
-                kept.remove(member)
-            elif answer is None:
-                return kept, False
-        return kept, True
+        undecided = sorted(kept, key=lambda member: member[2] != NO_EDGE)
+        # with fewer members the undecided ones may be decided the second time
+        for _ in range(2):
+            tried, undecided = undecided, []
+            for member in tried:
+                answer = self._is_possible([other for other in kept if other != member])
+                if answer is False:
+                    kept.remove(member)
+                elif answer is None:
+                    undecided.append(member)
+        return kept, not undecided
 
     def _is_possible(self, members: Sequence[Member]) -> bool | None:
         """Return True if boxes with the relations of ``members`` exist; other pairs are free."""

@@ -187,8 +187,8 @@ def _place_doors(
     front = _place_front_door(plan, left.values(), near, asked.front, kept)
     doors, suites = ([front] if front else []), _private_baths(plan, walls, fixed)
     # the front door needs space for its leaf
-    clear = [*kept]
-    clear += [Kept(wall_space(each.start, each.end, asked.front).bounds, _ACROSS) for each in doors]
+    leaves = [wall_space(each.start, each.end, asked.front).bounds for each in doors]
+    clear = [*kept, *(Kept(leaf, _ACROSS) for leaf in leaves)]
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}

@@ -237,8 +237,7 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
     floors = shapely.union_all(plan.rooms)
     indoors: shapely.Geometry = plan.outline
     if plan.boundary is None:
-        parts = shapely.get_parts(fill_gaps(floors))
-        indoors = shapely.union_all([shapely.Polygon(part.exterior) for part in parts])
+        indoors = fill_courts(fill_gaps(floors))
     if to_balconies:
         named = zip(plan.rooms, plan.diagram.room_names, strict=True)
         balconies = shapely.union_all([floor for floor, name in named if name == "Balcony"])
@@ -252,6 +251,11 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
             recess = piece.strip_in_front(0, LANDING).intersection(plan.outline).area
             found.append((recess > THICKEST * piece.length, piece.length, piece))
     return [piece for *_, piece in sorted(found, key=lambda each: each[:2])]
+
+
+def fill_courts(floors: shapely.Geometry) -> shapely.Geometry:
+    """Union of floors and everything that they enclose."""
+    return shapely.union_all([shapely.Polygon(f.exterior) for f in shapely.get_parts(floors)])
 
 
 def fill_gaps(floors: shapely.Geometry, by: float = THICKEST / 2 + _ROUNDING) -> shapely.Geometry:

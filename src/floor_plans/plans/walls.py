@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from floor_plans.plans.doors import door_space
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.libraries import shapely
-from floor_plans.plans.outline import fill_gaps
+from floor_plans.plans.outline import fill_courts, fill_gaps
 
 OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07  # thickness in metres
 
@@ -30,7 +30,7 @@ def walls_of_plan(plan: FloorPlan) -> Walls:
     indoors = [floor for floor, name in named if name != "Balcony"]
     balconies = [floor for floor, name in named if name == "Balcony"]
     house = fill_gaps(shapely.union_all(indoors))
-    shell = shapely.union_all([shapely.Polygon(part.exterior) for part in shapely.get_parts(house)])
+    shell = fill_courts(house)
     rings = [wall_ring(shell, OUTER_WALL), *(wall_ring(floor, INNER_WALL) for floor in indoors)]
     solid = shapely.union_all([*rings, house.difference(shapely.union_all(indoors))])
     opened = [door_space(door) for door in plan.doors if door.is_open]

@@ -9,7 +9,7 @@ from floor_plans.plans.box_model import AXES
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.plans.walls import INNER_WALL, OUTER_WALL
 from floor_plans.solver.outline_constraints import OutlineConstraints
-from floor_plans.solver.spec import Priority, Requirement, SoftConstraint
+from floor_plans.solver.spec import Priority, Requirement
 
 
 def add_clear_areas(outline: OutlineConstraints) -> None:
@@ -32,12 +32,10 @@ def add_clear_areas(outline: OutlineConstraints) -> None:
             (low, high), end = rooms.span(axis, i), outline.size[axis]
             length = rooms.box_model.sides(i)[1 - axis]
             for at_end, is_off in ((low == 0, low >= 1), (high == end, high < end)):
-                is_outer, part = cp.new_bool_var(""), cp.new_int_var(0, rooms.grid, "")
-                for condition, literal in (
-                    *((at_end, is_outer), (part == length, is_outer)),
-                    *((is_off, is_outer.negated()), (part == 0, is_outer.negated())),
-                ):
-                    cp.add(condition).only_enforce_if(literal)
+                part = cp.new_int_var(0, rooms.grid, "")
+                is_outer = rooms.literal(at_end, part == length)
+                for condition in (is_off, part == 0):
+                    cp.add(condition).only_enforce_if(is_outer.negated())
                 walls += part
         clear = rooms.floors[i] - walls
         bounds, words = [], []
@@ -64,11 +62,8 @@ def add_turning_space(outline: OutlineConstraints) -> None:
         if kind in (*rule["every"], *rule["some"])
     }
     one = [literal for i, literal in wide.items() if rooms.kinds[i] in rule["some"]]
-    some = outline.cp.new_bool_var("")
-    outline.cp.add_bool_or([*one, some.negated()])
+    some = rooms.one_of(one)
     for i in [i for i in wide if rooms.kinds[i] in rule["every"]]:
-        needed = Requirement("{} has space to turn in", "turning", (i,))
-        rooms.soft.append(SoftConstraint(Priority.SIZES, wide[i], needed))
+        rooms.add_literal(Priority.SIZES, wide[i], "{} has space to turn in", "turning", i)
     if one:
-        needed = Requirement("a room has space to turn in", "turning")
-        rooms.soft.append(SoftConstraint(Priority.SIZES, some, needed))
+        rooms.add_literal(Priority.SIZES, some, "a room has space to turn in", "turning")

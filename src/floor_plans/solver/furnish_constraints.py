@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from floor_plans.plans.box_model import AXES
@@ -10,7 +11,7 @@ from floor_plans.plans.outline import PER_METRE
 from floor_plans.rules.finding import TOLERANCE
 from floor_plans.rules.rule_set import Sizes
 from floor_plans.solver.room_constraints import STRIP, FreeRectangle, RoomConstraints
-from floor_plans.solver.spec import Priority, Requirement
+from floor_plans.solver.spec import Priority
 
 
 def add_furnishing(rooms: RoomConstraints) -> None:
@@ -23,28 +24,30 @@ def add_furnishing(rooms: RoomConstraints) -> None:
     ``rooms.free`` has it for the walls that doors are in.
     """
     rooms.is_furnished, spec = True, rooms.spec
+    add = partial(rooms.add_literal, Priority.FURNISH)
     furniture, shape, largest = (spec.rule(name) for name in ("furniture", "shape", "largest"))
     for i, kind in enumerate(rooms.kinds):
         if furniture is not None and (sizes := furniture["least"].get(kind)):
             deep = math.ceil(furniture["in_front"].get(kind, 0.0) * PER_METRE)
             holds = _add_rectangle(rooms, i, sizes, furniture["wall"], deep)
             text = " or ".join("{:g} x {:g} m".format(*size) for size in sizes)
-            _add(rooms, holds, f"{{}} holds a rectangle of {text}", "furniture", i)
+            add(holds, f"{{}} holds a rectangle of {text}", "furniture", i)
         if shape is not None and (ratio := shape["most"].get(kind)):
             wall = round(shape["wall"] * PER_METRE)
             width, height = (side - wall for side in rooms.box_model.sides(i))
             most = math.floor(10 * ratio)
             sides = rooms.literal(10 * width <= most * height, 10 * height <= most * width)
-            _add_arms(rooms, i, sides, most, wall)
-            _add(rooms, sides, f"{{}} is at most {ratio:g} times as long as wide", "shape", i)
+            if kind != "Kitchen":  # few have a room in their corner
+                _add_arms(rooms, i, sides, most, wall)
+            add(sides, f"{{}} is at most {ratio:g} times as long as wide", "shape", i)
         if shape is not None and kind in shape["narrow"]:
             for u in (u for u, v in rooms.inside if v == i):
                 flush = rooms.cp.new_bool_var("")
                 rooms.keep_to_walls(u, i, STRIP, flush)
-                _add(rooms, flush, "{} has no narrow strips around {}", "shape", i, u)
+                add(flush, "{} has no narrow strips around {}", "shape", i, u)
         if largest is not None and (area := largest["most"].get(kind)):
             floor = rooms.literal(rooms.floors[i] <= math.floor(area * PER_METRE**2))
-            _add(rooms, floor, f"{{}} has at most {area:g} m2", "largest", i)
+            add(floor, f"{{}} has at most {area:g} m2", "largest", i)
     if (slits := spec.rule("slits")) is not None:
         # unrelated rooms that face each other have more than a slit between them
         wide = math.floor((2 * slits["sliver"] + slits["wall"]) * PER_METRE + 1)
@@ -56,12 +59,7 @@ def add_furnishing(rooms: RoomConstraints) -> None:
             met = rooms.cp.new_bool_var("")
             for k in (0, 2):
                 rooms.cp.add_bool_or([*far, *beside[k : k + 2], met.negated()])
-            _add(rooms, met, "no slit is between {} and {}", "slits", i, j)
-
-
-def _add(rooms: RoomConstraints, literal: Any, text: str, rule: str, *concerned: int) -> None:
-    """Add a literal as a soft constraint."""
-    rooms.add_soft(Priority.FURNISH, literal == 1, requirement=Requirement(text, rule, concerned))
+            add(met, "no slit is between {} and {}", "slits", i, j)
 
 
 def _add_arms(rooms: RoomConstraints, i: int, met: Any, most: int, wall: int) -> None:

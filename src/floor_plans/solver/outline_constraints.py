@@ -30,7 +30,7 @@ in a tightened one; corners of a box."""
 
 _SLITS = 175  # most square decimetres left empty in a tightened plan on a given outline
 
-_LEAST_CUT = 5  # least sides of a cut, decimetres. A narrower cut is useless outdoors
+_LEAST_CUT = 9  # least sides of a cut, decimetres. A narrower cut is useless outdoors
 
 _NEARLY_FILLED = (0.05, 0.1)
 """Shares by which an outline may miss the rule on filling, if priorities above exclude the rule."""

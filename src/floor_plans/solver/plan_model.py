@@ -15,10 +15,10 @@ from floor_plans.rules.asked import door_request
 from floor_plans.rules.finding import HALL, TOLERANCE
 from floor_plans.solver.asked_sizes import add_clear_areas, add_turning_space
 from floor_plans.solver.furnish_constraints import add_furnishing
-from floor_plans.solver.outline_constraints import OutlineConstraints
+from floor_plans.solver.outline_constraints import BALCONY, OutlineConstraints
 from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
 from floor_plans.solver.soft_search import SoftSearch
-from floor_plans.solver.spec import PlanSpec, Priority, Requirement, SoftConstraint
+from floor_plans.solver.spec import PlanSpec, Priority
 
 _LIVING, _ENTRANCE = map(ROOM_TYPES.index, ("LivingRoom", "Entrance"))
 
@@ -184,6 +184,7 @@ class DoorConstraints:
     ) -> None:
         self.outline, self.rooms, self.spec = outline, outline.rooms, outline.spec
         self.cp, self.literal = outline.cp, outline.literal
+        self.one_of, self._add_soft = self.rooms.one_of, self.rooms.add_literal
         self.asked = door_request(self.spec.rules.rules)
         # walls for doors that are wider than usual
         self._door_wall = DOOR_WALL + math.ceil(PER_METRE * (self.asked.width - DOOR) - 1e-6)
@@ -192,6 +193,7 @@ class DoorConstraints:
         # the root: an entrance, or else a living room, or else the hall
         own, other = types[:hall], 0 if hall is None else hall
         root = next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
+        self._walls: dict[tuple[int, int], list[Any]] = {}  # of doors of each pair, axis by axis
         doors = self._possible_doors(relations)
         # penalties for related rooms that share no wall
         slits = [doors[frozenset((i, j))] for i, j, code in relations if code not in CONTAIN]
@@ -236,17 +238,11 @@ class DoorConstraints:
         self._add_asked(doors)
         self._add_entry(root, elsewhere)
         self._add_air()
+        self._add_balconies()
         # a hall leads from common rooms to another room
         if hall is not None and self.rooms.kinds[hall] in through:
             self.cp.add(common[hall] == 1)
             self.cp.add_bool_or(from_hall)
-
-    def _add_soft(
-        self, priority: Priority, literal: Any, text: str, rule: str, *rooms: int
-    ) -> None:
-        """Add a literal as a soft constraint."""
-        requirement = Requirement(text, rule, rooms)
-        self.rooms.soft.append(SoftConstraint(priority, literal, requirement))
 
     def _possible_doors(
         self, relations: tuple[tuple[int, int, int], ...]
@@ -286,12 +282,10 @@ class DoorConstraints:
                     continue
                 if name == "open":
                     ways = [self._shared_wall(i, j, OPEN_WALL) for i, j in pairs]
-                some = self.cp.new_bool_var("")
-                self.cp.add_bool_or([*ways, some.negated()])
                 what = "a door is" if name == "door" else "there is no wall"
                 first, second = (" or ".join(sorted(each)) for each in kinds)
                 text = f"{what} between {first} and {second}"
-                self._add_soft(Priority.ACCESS, some, text, name)
+                self._add_soft(Priority.ACCESS, self.one_of(ways), text, name)
 
     def _add_access(self, root: int, common: list[Any]) -> None:
         """Add soft constraints on access: the front door, common rooms and a bathroom."""
@@ -316,8 +310,7 @@ class DoorConstraints:
         if (bath := self.spec.rule("bath")) is not None and (
             baths := [i for i, kind in kinds if kind in bath["rooms"]]
         ):
-            some = self.cp.new_bool_var("")
-            self.cp.add_bool_or([*(common[i] for i in baths), some.negated()])
+            some = self.one_of(common[i] for i in baths)
             text = "a bathroom is reached through common rooms"
             self._add_soft(Priority.ACCESS, some, text, "bath", *baths)
 
@@ -333,17 +326,14 @@ class DoorConstraints:
         spared, num = [], sum(kinds[i] not in ("Balcony", HALL) for i in elsewhere)
         baths = [i for i in elsewhere if kinds[i] == "Bathroom"]
         for i in (*baths[:-1], *(i for i in elsewhere if kinds[i] in CLOSETS)):
-            spared.append(spare := self.cp.new_bool_var(""))
-            self.cp.add_bool_or([*elsewhere[i], spare.negated()])
+            spared.append(self.one_of(elsewhere[i]))
         # an added hall is one more door, unless it has the front door
         num += self.rooms.hall is not None
         ways = [self.literal(num - sum(spared) <= round(entry["doors"]))]
         if self.rooms.hall is not None:
             ways.append(self.outline.outer_wall(self.rooms.hall, self._front_wall))
-        few = self.cp.new_bool_var("")
-        self.cp.add_bool_or([*ways, few.negated()])
         text = "the front door leads into a hall, or into {} with few more doors"
-        self._add_soft(Priority.FURNISH, few, text, "entry", root)
+        self._add_soft(Priority.FURNISH, self.one_of(ways), text, "entry", root)
 
     def _add_air(self) -> None:
         """Add soft constraints: kitchens have an outer wall, or a wall to a balcony."""
@@ -355,9 +345,23 @@ class DoorConstraints:
             ways = [self.outline.outer_wall(i, length)]
             for j in (j for j, kind in enumerate(kinds) if kind in air["to"]):
                 ways += self._touching_walls(i, j, length)
-            met = self.cp.new_bool_var("")
-            self.cp.add_bool_or([*ways, met.negated()])
+            met = self.one_of(ways)
             self._add_soft(Priority.FURNISH, met, "{} has an outer wall", "airy", i)
+
+    def _add_balconies(self) -> None:
+        """Add soft constraints: balconies are as wide as deep along a room, a common one if there
+        is a choice, or lie in the corner of one."""
+        if not self.rooms.is_furnished or self.spec.rule("shape") is None:
+            return
+        for i in (i for i, room in enumerate(self.rooms.rooms) if room == BALCONY):
+            side, pairs = self.rooms.box_model.sides(i), [p for p in self._walls if i in p]
+            ways = [corner for (u, _), corner in self.rooms.in_corner.items() if u == i]
+            public = [p for p in pairs if any(self.rooms.rooms[j] in _PUBLIC for j in p)]
+            for k, wall in (each for p in public or pairs for each in enumerate(self._walls[p])):
+                ways.append(self.literal(wall == 1, side[k // 2] <= side[1 - k // 2]))
+            if pairs:
+                text = "{} is as wide as deep"
+                self._add_soft(Priority.BALCONIES, self.one_of(ways), text, "", i)
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
         """Add a soft constraint: rooms that face each other touch, or one of ``others`` holds."""
@@ -370,13 +374,11 @@ class DoorConstraints:
         for a in AXES:
             (low_i, high_i), (low_j, high_j) = self.rooms.span(a, i), self.rooms.span(a, j)
             sides = [self.literal(each < facing) for each in (high_i - low_j, high_j - low_i)]
-            passed.append(past := self.cp.new_bool_var(""))
-            self.cp.add_bool_or([*sides, past.negated()])
+            passed.append(self.one_of(sides))
         diagonal = self.cp.new_bool_var("")
         for past in passed:
             self.cp.add_implication(diagonal, past)
-        met = self.cp.new_bool_var("")
-        self.cp.add_bool_or([*ways, diagonal, met.negated()])
+        met = self.one_of([*ways, diagonal])
         text = "nothing but a wall is between {} and {}"
         self._add_soft(Priority.WALLS, met, text, "walls", i, j)
 
@@ -385,12 +387,11 @@ class DoorConstraints:
         rooms inside them."""
         length = length or self._door_wall
         ways = self._touching_walls(i, j, length)
+        self._walls.setdefault((i, j), [*ways])
         for pair in ((i, j), (j, i)):
             if pair in self.rooms.in_corner:
                 ways += self._walls_of_corner(*pair, length)
-        shared = self.cp.new_bool_var("")
-        self.cp.add_bool_or(ways).only_enforce_if(shared)
-        return shared
+        return self.one_of(ways)
 
     def _touching_walls(self, i: int, j: int, length: int = 0) -> list[Any]:
         """Literals, one of which holds if two rooms share ``length`` decimetres of free wall."""

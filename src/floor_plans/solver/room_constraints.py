@@ -15,8 +15,10 @@ from floor_plans.plans.box_model import AXES, CONTAIN, BoxModel, BoxRule
 from floor_plans.plans.outline import PER_METRE, Rectangle
 from floor_plans.rules.finding import HALL, TOLERANCE
 from floor_plans.solver.spec import (
+    MASTER,
     MAX_ASPECTS,
     NO_REQUIREMENT,
+    OTHER_BEDROOMS,
     PlanSpec,
     Priority,
     Requirement,
@@ -148,12 +150,24 @@ class RoomConstraints:
         self._add_shapes()
         self._add_least_sizes()
 
+    def one_of(self, ways: Iterable[Any]) -> Any:
+        """Return a new literal that implies one of the literals ``ways``."""
+        literal = self.cp.new_bool_var("")
+        self.cp.add_bool_or([*ways, literal.negated()])
+        return literal
+
     def add_soft(
         self, priority: Priority, *conditions: Any, requirement: Requirement = NO_REQUIREMENT
     ) -> SoftConstraint:
         """Add and return a soft constraint, whose literal implies the conditions."""
         self.soft.append(SoftConstraint(priority, self.literal(*conditions), requirement))
         return self.soft[-1]
+
+    def add_literal(
+        self, priority: Priority, literal: Any, text: str, rule: str, *rooms: int
+    ) -> None:
+        """Add a literal as a soft constraint; the other arguments are its ``Requirement``."""
+        self.soft.append(SoftConstraint(priority, literal, Requirement(text, rule, rooms)))
 
     def add_area_targets(self, requested: Collection[int] | None) -> list[SoftConstraint]:
         """Add soft constraints: areas are within their tolerance, and their sum within half of it,
@@ -175,6 +189,11 @@ class RoomConstraints:
                 (Priority.LARGEST, max(share, _AT_MOST)),
             ):
                 self._add_area(priority, floor, area, off)
+        # a master room that should be the largest bedroom is
+        for k, j in product(range(len(own)), repeat=2):
+            is_bedroom = self.rooms[k] == MASTER and self.kinds[j] in OTHER_BEDROOMS
+            if is_bedroom and targets[k] >= targets[j]:
+                self.add_soft(Priority.ROUGH_AREAS, own[k] >= own[j])
         return []
 
     def _add_area(

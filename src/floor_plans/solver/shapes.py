@@ -14,7 +14,7 @@ from itertools import pairwise
 from floor_plans.plans.doors import door_space, hang_doors, is_sliding, wall_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
 from floor_plans.plans.libraries import shapely
-from floor_plans.plans.outline import THICKEST, Wall, fill_gaps, outer_walls
+from floor_plans.plans.outline import THICKEST, Wall, fill_courts, fill_gaps, outer_walls
 from floor_plans.plans.walls import INNER_WALL, OUTER_WALL, walls_of_plan
 from floor_plans.rules.finding import rooms_of
 from floor_plans.rules.rule_set import read_rules
@@ -142,10 +142,7 @@ class PlanShapes:
         self.boundary = shapely.LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
         everything = fill_gaps(shapely.union_all(plan.rooms))
-        outline = plan.outline
-        if plan.boundary is None:
-            parts = shapely.get_parts(everything)
-            outline = shapely.union_all([shapely.Polygon(part.exterior) for part in parts])
+        outline = fill_courts(everything) if plan.boundary is None else plan.outline
         self.dead = outline.difference(everything).difference(self.solid)
         self.sliding = [door for door in doors if is_sliding(plan, door)]
         self.panes = [pane for door in self.sliding for pane in _panes_of_door(door)]
@@ -159,37 +156,28 @@ class PlanShapes:
 
     def _front_door_arrow(self, door: Door) -> list[Point]:
         """Triangle that points into a front door."""
-        (ux, uy), (x, y) = _direction_of_door(door), door.middle
         # the side of the door that its room is on
-        inside = shapely.Point(x - 0.3 * uy, y + 0.3 * ux)
-        side = -1 if self.plan.boxes[door.rooms[0]].covers(inside) else 1
+        (inside,) = _points_at_door(door, door.middle, [(0, 0.3)])
+        side = -1 if self.plan.boxes[door.rooms[0]].covers(shapely.Point(inside)) else 1
         tip, base = (side * (OUTER_WALL / 2 + distance) for distance in _ARROW[:2])
-        half = _ARROW[2]
-        return [
-            (x - tip * uy, y + tip * ux),
-            (x - base * uy + half * ux, y + base * ux + half * uy),
-            (x - base * uy - half * ux, y + base * ux - half * uy),
-        ]
+        return _points_at_door(door, door.middle, [(0, tip), (_ARROW[2], base), (-_ARROW[2], base)])
 
 
-def _direction_of_door(door: Door) -> Point:
-    """Unit vector along a door."""
+def _points_at_door(door: Door, origin: Point, places: list[Point]) -> list[Point]:
+    """Points at metres along a door and across it, from ``origin``."""
     (x0, y0), (x1, y1), length = door.start, door.end, math.dist(door.start, door.end)
-    return (x1 - x0) / length, (y1 - y0) / length
+    (x, y), ux, uy = origin, (x1 - x0) / length, (y1 - y0) / length
+    return [(x + a * ux - b * uy, y + a * uy + b * ux) for a, b in places]
 
 
 def _panes_of_door(door: Door) -> list[list[Point]]:
     """Two panes of a sliding door, which overlap."""
-    (x0, y0), (ux, uy) = door.start, _direction_of_door(door)
-    length, found = math.dist(door.start, door.end), []
-    # corners along the door and across it
-    for first, last, across in (
-        (0, length / 2 + _PANE, _PANE),
-        (length / 2 - _PANE, length, -_PANE),
-    ):
-        corners = [(first, 0.0), (last, 0.0), (last, across), (first, across)]
-        found.append([(x0 + a * ux - b * uy, y0 + a * uy + b * ux) for a, b in corners])
-    return found
+    length = math.dist(door.start, door.end)
+    panes = (0.0, length / 2 + _PANE, _PANE), (length / 2 - _PANE, length, -_PANE)
+    return [
+        _points_at_door(door, door.start, [(low, 0), (high, 0), (high, across), (low, across)])
+        for low, high, across in panes
+    ]
 
 
 def extent_of_plan(plan: FloorPlan) -> tuple[float, float, float, float]:

@@ -129,6 +129,36 @@ def test_a_bedroom_around_a_bath_is_as_wide_as_its_ratio(bath, expected):
     assert judge(plan, spec.rules).kept["shape"] is expected
 
 
+@pytest.mark.parametrize(("depth", "expected"), [(20, True), (21, False)])
+def test_a_balcony_is_as_wide_as_deep_along_the_room_it_is_entered_from(depth, expected):
+    boxes = [(0, 0, 60, 40), (20, 40, 40, 40 + depth), (40, 40, 80, 70)]
+    rooms = zip(("LivingRoom", "Balcony", "MasterRoom"), boxes, strict=True)
+    plan = floor_plan([(kind, tuple(side / 10 for side in box)) for kind, box in rooms])
+    spec = PlanSpec((24.0, 4.0, 12.0), rules=DEFAULT)
+    model = PlanModel(plan.diagram.rooms, plan.diagram.relations, spec)
+    (wide,) = [e.literal for e in model.rooms.soft if e.requirement.text.endswith("wide as deep")]
+    assert allows(model, boxes, wide) is expected
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(9, True), (8, False)])
+def test_a_corner_of_a_compact_outline_is_cut_by_a_metre_nearly(depth, expected):
+    diagram = floor_plan([("LivingRoom", (0, 0, 6, 4)), ("Bathroom", (6, 0, 8, 3))]).diagram
+    spec = PlanSpec((24.0, 6.0), rules=only("compact"))
+    model = PlanModel(diagram.rooms, diagram.relations, spec)
+    (filled,) = [e.literal for e in model.rooms.soft if e.requirement.rule == "compact"]
+    assert allows(model, [(0, 0, 60, 40), (60, 0, 80, 40 - depth)], filled) is expected
+
+
+@pytest.mark.parametrize(("width", "expected"), [(40, True), (31, False)])
+def test_a_master_room_with_the_largest_target_is_the_largest(width, expected):
+    boxes = [(0, 0, 90, 40), (0, 40, width, 80), (90 - 35, 40, 90, 80)]
+    rooms = zip(("LivingRoom", "MasterRoom", "SecondRoom"), boxes, strict=True)
+    plan = floor_plan([(kind, tuple(side / 10 for side in box)) for kind, box in rooms])
+    model = PlanModel(plan.diagram.rooms, plan.diagram.relations, PlanSpec((36.0, 13.0, 13.0)))
+    rough = [e.literal for e in model.rooms.soft if e.priority == Priority.ROUGH_AREAS]
+    assert allows(model, boxes, *rough) is expected
+
+
 @pytest.mark.parametrize(
     ("gap", "facing", "expected"), [(10, 20, False), (11, 20, True), (10, 7, True), (10, 8, False)]
 )
