@@ -200,8 +200,7 @@ class DoorConstraints:
         self.costs = [_SLIT * shared.negated() for shared in slits]
         # depth in the tree orders the rooms, so that doors form no circle
         depth = [self.cp.new_int_var(0, num - 1, "") for _ in range(num)]
-        reached = [self.cp.new_bool_var("") for _ in range(num)]
-        common = [self.cp.new_bool_var("") for _ in range(num)]
+        reached, common = ([self.cp.new_bool_var("") for _ in range(num)] for _ in range(2))
         rules = [self.spec.rule(name) or {} for name in ("access", "bath")]
         through = {kind for rule in rules for kind in rule.get("through", ())}
         from_hall, elsewhere = list[Any](), dict[int, list[Any]]()
