@@ -69,12 +69,22 @@ def test_the_table_has_what_a_package_exports(package):
 
 
 def imported(code: str) -> Iterator[tuple[str, str]]:
-    """Module and name of each import of the framework."""
-    for node in ast.walk(ast.parse(code)):
+    """Module and name of each import; of a package that is imported, each attribute in use."""
+    packages: dict[str, str] = {}
+    nodes = [*ast.walk(ast.parse(code))]
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node.module or "", alias.name) for alias in node.names)
+            for alias in node.names:
+                if (package := f"{node.module}.{alias.name}") in BY_PACKAGE:
+                    packages[alias.asname or alias.name] = package
+                else:
+                    yield node.module or "", alias.name
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id=name)) if name in packages:
+                yield packages[name], node.attr
 
 
 def unlisted(code: str) -> list[str]:
