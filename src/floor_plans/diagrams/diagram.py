@@ -139,15 +139,13 @@ class BubbleDiagram:
         if sorted(order) != list(range(self.num_rooms)):
             raise ValueError(f"order={order} is not a permutation of 0..{self.num_rooms - 1}")
         new = {old: k for k, old in enumerate(order)}
-        return BubbleDiagram(
-            rooms=tuple(self.rooms[old] for old in order),
-            relations=tuple(
-                (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], INVERSE[r])
-                for i, j, r in self.relations
-            ),
-            boxes=None if self.boxes is None else tuple(self.boxes[old] for old in order),
-            metadata=self.metadata,
+        rooms = tuple(self.rooms[old] for old in order)
+        relations = tuple(
+            (new[i], new[j], r) if new[i] < new[j] else (new[j], new[i], INVERSE[r])
+            for i, j, r in self.relations
         )
+        boxes = None if self.boxes is None else tuple(self.boxes[old] for old in order)
+        return BubbleDiagram(rooms, relations, boxes, self.metadata)
 
     def canonical_key(self) -> Hashable:
         """Key that two diagrams share iff they are equal up to relabelling (boxes ignored).
@@ -228,12 +226,8 @@ class BubbleDiagram:
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(code_tables.areas_of, boxes)
             rooms = fields.read_rooms(code_tables.number_bedrooms(data["rooms"], areas))
-        return cls(
-            rooms=rooms,
-            relations=relations,
-            boxes=None if boxes is None else tuple(boxes),
-            metadata={key: value for key, value in data.items() if key not in _RESERVED_KEYS},
-        )
+        metadata = {key: value for key, value in data.items() if key not in _RESERVED_KEYS}
+        return cls(rooms, relations, None if boxes is None else tuple(boxes), metadata)
 
 
 def named_parts(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:

@@ -19,6 +19,7 @@ from floor_plans.diagrams.vocabulary import FORBIDDEN_INSIDE, INSIDE, NO_EDGE, S
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 _FORBIDDEN = np.zeros((len(ROOM_TYPES) + 2,) * 2, dtype=bool)  # inner, outer type; MASK, PAD
 for _inner, _outer in FORBIDDEN_INSIDE.items():
@@ -104,9 +105,7 @@ SECTORS = np.array(
 )
 
 
-def relations_from_boxes(
-    boxes: ArrayLike, threshold: float = DEFAULT_THRESHOLD
-) -> NDArray[np.int64]:
+def relations_from_boxes(boxes: ArrayLike, threshold: float = DEFAULT_THRESHOLD) -> Ints:
     """Measure the relation of every pair of rooms u < v on their boxes.
 
     A pair is related if the gap of its boxes is at most ``threshold`` along both axes. If u
@@ -149,7 +148,7 @@ def relations_from_boxes(
     return np.where(near & upper, code, NO_EDGE)
 
 
-def relations_in_metres(boxes: ArrayLike, gap: float) -> NDArray[np.int64]:
+def relations_in_metres(boxes: ArrayLike, gap: float) -> Ints:
     """Measure relations on boxes in metres, rounded to 1 / ``_STEPS`` m: a centre on the line of an
     edge stays on it after a change of unit."""
     steps = np.round(np.asarray(boxes, dtype=np.float64) * _STEPS)
@@ -257,7 +256,7 @@ def likely_unit(typical: float) -> str | None:
     return likely if off[likely] < 1 else None
 
 
-def typical_side(boxes: Sequence[NDArray[np.float64]]) -> float:
+def typical_side(boxes: Sequence[Floats]) -> float:
     """Median of the shorter sides of all boxes, Float[n, 4] for each plan."""
     with np.errstate(over="ignore"):
         return float(np.median(np.concatenate([_shorter_sides(box) for box in boxes])))
@@ -293,7 +292,7 @@ def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     )
 
 
-def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shorter_sides(box: Floats) -> Floats:
     return (box[:, 2:] - box[:, :2]).min(axis=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -147,13 +147,9 @@ class PartialDiagram:
     def from_diagram(cls, diagram: BubbleDiagram) -> PartialDiagram:
         """Convert a diagram, without its boxes; pairs without a relation become "no-edge"."""
         codes = {(i, j): r for i, j, r in diagram.relations}
-        n = diagram.num_rooms
-        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        return cls(
-            rooms=diagram.rooms,
-            relations=tuple((i, j, codes.get((i, j), NO_EDGE)) for i, j in pairs),
-            metadata=diagram.metadata,
-        )
+        pairs = combinations(range(diagram.num_rooms), 2)
+        relations = tuple((*pair, codes.get(pair, NO_EDGE)) for pair in pairs)
+        return cls(diagram.rooms, relations, diagram.metadata)
 
     def agrees_with(self, diagram: BubbleDiagram) -> bool:
         """True if the diagram has every known room and relation, under the same room numbers."""

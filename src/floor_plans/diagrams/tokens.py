@@ -26,10 +26,8 @@ def encode(
     ``vocab`` does not have, and for a vocabulary with types that no diagram has."""
     codes = codes_of(vocab)
     for sample, diagram in enumerate(diagrams):
-        if diagram.num_rooms > vocab.n_max:
-            raise ValueError(
-                f"diagram {sample} has {diagram.num_rooms} rooms, more than n_max={vocab.n_max}"
-            )
+        if (num := diagram.num_rooms) > vocab.n_max:
+            raise ValueError(f"diagram {sample} has {num} rooms, more than n_max={vocab.n_max}")
     graphs = [codes.graph(each.rooms, each.relations, k) for k, each in enumerate(diagrams)]
     return encode_graphs(graphs, vocab)
 
@@ -86,11 +84,9 @@ def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str)
         )
     motions = SYMMETRIES[symmetry][1:]
     moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
-    return EncodedGraphs(
-        torch.cat(moved) if moved else diagrams.x0[:0],
-        diagrams.real.repeat(len(motions), 1),
-        diagrams.num_nodes.repeat(len(motions)),
-    )
+    x0 = torch.cat(moved) if moved else diagrams.x0[:0]
+    real, num_nodes = diagrams.real.repeat(len(motions), 1), diagrams.num_nodes
+    return EncodedGraphs(x0, real, num_nodes.repeat(len(motions)))
 
 
 def _moved(x0: Tensor, vocab: VocabConfig, motion: Motion) -> Tensor:

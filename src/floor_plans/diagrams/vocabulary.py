@@ -179,10 +179,8 @@ class Codes:
 
         nodes, edges = self.node_types, self.edge_types
         try:
-            return TypedGraph(
-                tuple(nodes[room] for room in rooms),
-                tuple((i, j, edges[r]) for i, j, r in relations),
-            )
+            types = tuple(nodes[room] for room in rooms)
+            return TypedGraph(types, tuple((i, j, edges[r]) for i, j, r in relations))
         except KeyError:
             names = {ROOM_TYPES[room] for room in {*rooms} - {*nodes}}
             names |= {RELATIONS[r] for r in {r for _, _, r in relations} - {*edges}}
@@ -203,10 +201,8 @@ def codes_of(vocab: VocabConfig) -> Codes:
             "a bubble diagram needs the vocabulary of rooms and relations, VocabConfig(n_max=...); "
             f"got {vocab.num_node_types} node types and {vocab.num_edge_types} edge types"
         )
-    return Codes(
-        tuple(map(ROOM_TYPES.index, vocab.node_types)),
-        tuple(map(RELATIONS.index, vocab.edge_types)),
-    )
+    rooms = tuple(map(ROOM_TYPES.index, vocab.node_types))
+    return Codes(rooms, tuple(map(RELATIONS.index, vocab.edge_types)))
 
 
 OF_ROOMS = ("num_rooms", "counts")  # facts of the rooms of a diagram

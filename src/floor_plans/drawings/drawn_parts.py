@@ -7,7 +7,7 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -222,15 +222,10 @@ def angle_of(floors: Sequence[shapely.Geometry]) -> float:
     # candidates: directions of the smallest rectangle and of long walls
     whole = shapely.union_all(floors)
     around = shapely.minimum_rotated_rectangle(whole)
-    found = {_direction(*side) for side in pairwise(getattr(around, "exterior", around).coords)}
-    for part in shapely.get_parts(floors):
-        found |= {
-            _direction(*side)
-            for ring in shapely.get_rings(part)
-            for side in pairwise(ring.coords)
-            if math.dist(*side) >= _LEAST_SIDE
-        }
-    areas = dict.fromkeys({0.0, *found}, 0.0)
+    sides = [*pairwise(getattr(around, "exterior", around).coords)]
+    for ring in shapely.get_rings(shapely.get_parts(floors)):
+        sides += [side for side in pairwise(ring.coords) if math.dist(*side) >= _LEAST_SIDE]
+    areas = dict.fromkeys({0.0, *starmap(_direction, sides)}, 0.0)
     corners = [shapely.get_coordinates(floor) for floor in floors]
     for angle in areas:
         cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))

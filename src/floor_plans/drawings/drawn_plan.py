@@ -101,10 +101,9 @@ class Drawing:
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
         # where the format leaves a choice of types, the embedded plan decides
         types = {} if embedded is None else dict(enumerate(embedded.diagram.rooms))
-        rooms = tuple(
-            types[room.number] if types.get(room.number) in room.among else room.room
-            for room in self.rooms
-        )
+        own = [types.get(room.number) for room in self.rooms]
+        pairs = zip(own, self.rooms, strict=True)
+        rooms = tuple(kind if kind in room.among else room.room for kind, room in pairs)
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)
@@ -121,10 +120,8 @@ class Drawing:
         notes = [*self.notes]
         areas = read.areas if shared else ()
         for pair, area in shared.items():
-            both = " and ".join(
-                f"rooms[{k}], {ROOM_TYPES[rooms[k]]} ({areas[k]:.1f} m2)" for k in pair
-            )
-            what = f"{both} share {area:.1f} m2, which count for the smaller one"
+            both = [f"rooms[{k}], {ROOM_TYPES[rooms[k]]} ({areas[k]:.1f} m2)" for k in pair]
+            what = f"{' and '.join(both)} share {area:.1f} m2, which count for the smaller one"
             notes.append(Note("pair of rooms whose floors overlap", what))
         for group in far_groups(floors)[1:]:
             first = f"rooms[{group[0]}], {ROOM_TYPES[rooms[group[0]]]}"
@@ -133,12 +130,9 @@ class Drawing:
         for k, room in enumerate(self.rooms):
             if k not in unmoved:
                 notes += fill_notes(k, room.room, room.floor.area / bare.boxes[k].area)
-        return Plan(
-            read.to_diagram(),
-            (*self.left_out, *("relations of moved rooms",) * num_moved),
-            notes=tuple(notes),
-            drawn=None if unmoved else self.drawn,
-        )
+        left_out = (*self.left_out, *("relations of moved rooms",) * num_moved)
+        drawn_in = None if unmoved else self.drawn
+        return Plan(read.to_diagram(), left_out, notes=tuple(notes), drawn=drawn_in)
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, embedded: FloorPlan | None) -> Door:
         """Embedded door at the same position, or a new one between the stated or nearest rooms."""
@@ -192,12 +186,14 @@ def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
     return drawing.moved(lambda shape: scale_shape(shape, drawn.metres), drawn=drawn)
 
 
-def check_installed() -> None:
-    """Raise ``DiagramError`` naming the extra ``plans`` if it is missing."""
-    for module in ("shapely", "ezdxf"):
+def check_installed(
+    what: str = "files of floor plans", extra: str = "plans", *modules: str
+) -> None:
+    """Raise ``DiagramError`` naming the extra for ``what`` if one of its modules is missing."""
+    for module in modules or ("shapely", "ezdxf"):
         if find_spec(module) is None:
-            what = f"files of floor plans need {module}, which is not installed"
-            raise DiagramError("", f"{what}: {install_command('plans')}")
+            reason = f"{what} need {module}, which is not installed"
+            raise DiagramError("", f"{reason}: {install_command(extra)}")
 
 
 def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:

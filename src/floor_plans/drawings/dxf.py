@@ -156,9 +156,8 @@ class _Sheet:
 
     def ring(self, layer: str, ring: shapely.Geometry, *about: Any) -> None:
         """Add a closed polyline. ``about``: tag of its meaning, and number of its room."""
-        line = self.space.add_lwpolyline(
-            list(ring.coords)[:-1], close=True, dxfattribs={"layer": self.layer(layer)}
-        )
+        look = {"layer": self.layer(layer)}
+        line = self.space.add_lwpolyline(list(ring.coords)[:-1], close=True, dxfattribs=look)
         if about:
             kind, number = about
             line.set_xdata(APP, [(1000, kind), (1071, number)])
@@ -190,10 +189,8 @@ class _Sheet:
         text = [name, f"{self.areas[number]:.2f} m²"]
         longest = _LETTER_WIDTH * max(map(len, text))
         height = min(_LETTER, across.length / longest, inscribed.length / _LINES)
-        label = self.space.add_mtext(
-            "\\P".join(text),
-            dxfattribs={"layer": self.layer("LABELS"), "char_height": height, "style": "PLAN"},
-        )
+        look = {"layer": self.layer("LABELS"), "char_height": height, "style": "PLAN"}
+        label = self.space.add_mtext("\\P".join(text), dxfattribs=look)
         label.set_location((at.x, at.y), attachment_point=MTextEntityAlignment.MIDDLE_CENTER)
         kind = self.plan.diagram.room_names[number]
         label.set_xdata(APP, [(1000, LABEL), (1071, number), (1000, kind)])
@@ -227,6 +224,7 @@ class _Sheet:
     def dimensions(self) -> None:
         """Add the lines of dimensions."""
         x0, y0, x1, y1 = flip_y(self.shapes.solid).bounds
+        look: dict[str, Any] = {"dxfattribs": {"layer": self.layer("DIMENSIONS")}}
         for line in dimension_lines(self.shapes, chained=True):
             away = _FIRST_LINE + line.number * _NEXT_LINE
             if line.axis == 0:
@@ -237,12 +235,6 @@ class _Sheet:
                 side = x1 if line.far else x0
                 base = (side + away if line.far else side - away, 0)
                 marks = [(side, 0.0 - y) for y in reversed(line.stops)]
+            look |= {"angle": 90 * line.axis, "dimstyle": "PLAN"}
             for first, last in pairwise(marks):
-                self.space.add_linear_dim(
-                    base,
-                    first,
-                    last,
-                    angle=90 * line.axis,
-                    dimstyle="PLAN",
-                    dxfattribs={"layer": self.layer("DIMENSIONS")},
-                ).render()
+                self.space.add_linear_dim(base, first, last, **look).render()

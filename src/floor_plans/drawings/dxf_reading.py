@@ -74,15 +74,8 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
         except DiagramError as error:
             reason = f"the record of the plan is {error.reason}; delete it"
             raise DiagramError(APP, reason) from error
-    return Drawing(
-        rooms,
-        tuple(_read_doors(layers.get("DOORS", []), scale)),
-        boundary,
-        embedded,
-        (*left_out, *others),
-        notes=tuple(notes),
-        drawn=drawn,
-    )
+    doors, omitted = tuple(_read_doors(layers.get("DOORS", []), scale)), (*left_out, *others)
+    return Drawing(rooms, doors, boundary, embedded, omitted, notes=tuple(notes), drawn=drawn)
 
 
 def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:

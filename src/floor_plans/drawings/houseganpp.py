@@ -126,11 +126,8 @@ def houseganpp_of(plan: FloorPlan) -> str:
     data: dict[str, Any] = {
         "room_type": codes,
         "boxes": frame.pixels(np.reshape(boxes, (-1, 2, 2))).reshape(-1, 4).tolist(),
-        "edges": [
-            [*side, codes[node], 0 if behind is None else codes[behind]]
-            for side, node, behind in walls
-        ],
-        "ed_rm": [[node] if behind is None else [node, behind] for _, node, behind in walls],
+        "edges": [[*side, codes[k], 0 if j is None else codes[j]] for side, k, j in walls],
+        "ed_rm": [[k] if j is None else [k, j] for _, k, j in walls],
     }
     if frame != _Frame():
         data[FRAME] = {"metres_per_pixel": frame.metres, "left": frame.left, "top": frame.top}
@@ -209,14 +206,12 @@ class Outlines:
         # floors that boxes do not imply
         plan = FloorPlan(BubbleDiagram(tuple(rooms.values()), (), boxes))
         kept = drawn_plan.drawn_floors(drawn, plan)
-        notes = [
-            note
-            for k, floor in enumerate(kept)
-            if floor is not None
-            for note in fill_notes(k, plan.diagram.rooms[k], floor.area / plan.boxes[k].area)
-        ]
+        notes = [*self.notes]
+        for k, floor in enumerate(kept):
+            if floor is not None:
+                notes += fill_notes(k, plan.diagram.rooms[k], floor.area / plan.boxes[k].area)
         floors = [None if floor is None else rings_of(floor) for floor in kept]
-        return floors or None, (*self.notes, *notes)
+        return floors or None, tuple(notes)
 
 
 def read_outlines(
@@ -252,10 +247,9 @@ def read_outlines(
 def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
     """Ends of a wall in pixels; None if they are invalid."""
     try:
-        x0, y0, x1, y1 = (
-            finite_number(end, "edges") for end in (wall[:4] if isinstance(wall, list) else ())
-        )
-    except (DiagramError, ValueError):
+        ends = wall[:4] if isinstance(wall, list) else ()
+        x0, y0, x1, y1 = (finite_number(end, "edges") for end in ends)
+    except ValueError:  # another number of ends, or ends that are not numbers
         return None
     side = read_frame(data, [(x0, y0, x1, y1)])[0]
     return side if max(map(abs, side)) < _FAR else None
@@ -326,9 +320,8 @@ def rlvr_of(plan: FloorPlan) -> str:
     pairs = [(i, j) for i, j, _ in plan.diagram.relations]
     first_door = plan.diagram.num_rooms
     pairs += [(door.rooms[0], first_door + k) for k, door in enumerate(plan.doors) if door.is_front]
-    graph: dict[str, list[str]] = {
-        label: [] for label, name in zip(labels, names, strict=True) if name != INTERIOR
-    }
+    named = zip(labels, names, strict=True)
+    graph: dict[str, list[str]] = {label: [] for label, name in named if name != INTERIOR}
     for i, j in pairs:
         graph[labels[i]].append(labels[j])
         graph[labels[j]].append(labels[i])
@@ -407,8 +400,5 @@ def _polygon_of_corners(corners: object, where: str) -> shapely.Geometry:
         ring = [tuple(finite_number(corner.get(key), where) for key in "xy") for corner in corners]
         if len(ring) >= 3 and shapely.Polygon(ring).is_valid:
             return shapely.Polygon(ring)
-    raise DiagramError(
-        where,
-        'expected the corners [{"x": .., "y": ..}, ...] of a polygon in metres that does not '
-        f"cross itself, got {reprlib.repr(corners)}",
-    )
+    expected = 'expected the corners [{"x": .., "y": ..}, ...] of a polygon in metres that does not'
+    raise DiagramError(where, f"{expected} cross itself, got {reprlib.repr(corners)}")

@@ -10,14 +10,11 @@ import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from discrete_diffusion.runtime import install_command
-from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawn_parts import SPECK, DrawingStyle, names_of_rooms, wall_pieces
-from floor_plans.drawings.drawn_plan import flip_point, flip_y
+from floor_plans.drawings.drawn_plan import check_installed, flip_point, flip_y
 from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import Door, FloorPlan, Point
 from floor_plans.plans.libraries import shapely
@@ -240,9 +237,7 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
 
 def check_ifc() -> None:
     """Raise ``DiagramError`` naming the extra ``ifc`` if it is missing."""
-    if find_spec("ifcopenshell") is None:
-        what = "IFC files need ifcopenshell, which is not installed"
-        raise DiagramError("", f"{what}: {install_command('ifc')}")
+    check_installed("IFC files", "ifc", "ifcopenshell")
 
 
 class _Building:

@@ -20,7 +20,6 @@ from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines, read_rlvr
 from floor_plans.drawings.polygon_files import (
@@ -134,13 +133,10 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
     if "front_door" in metadata and "doors" not in metadata:
         box = fields.checked_box(metadata.pop("front_door"), "front_door")
         metadata["doors"] = [{"type": "front-door", "box": list(box)}]
-    diagram = BubbleDiagram(
-        rooms=tuple(map(fields.room_code, types, places)),
-        relations=fields.read_relations(data["rel"], len(given), "rel"),
-        boxes=tuple(fields.required_list(data, "boxes")),
-        metadata=metadata,
-    )
-    return Plan(diagram, duplicate=duplicate)
+    rooms = tuple(map(fields.room_code, types, places))
+    relations = fields.read_relations(data["rel"], len(given), "rel")
+    boxes = tuple(fields.required_list(data, "boxes"))
+    return Plan(BubbleDiagram(rooms, relations, boxes, metadata), duplicate=duplicate)
 
 
 def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
@@ -181,8 +177,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold:
         behind = data["ed_rm"] if walls else []
         metadata["doors"] = [
             {"type": types[k], "box": list(checked[k]), **_rooms_of_door(k, nodes, behind)}
-            for k, door in enumerate(is_door)
-            if door
+            for k in np.flatnonzero(is_door).tolist()
         ]
     # floors as metadata, then relations
     notes: tuple[Note, ...] = ()
@@ -228,10 +223,7 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
 """Fields that identify a format by the first field that a plan has, with the table of its room
 codes, if the format fixes the table, and the parser."""
 
-_DRAWING_READERS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
-    "features": read_geojson,
-    "spaces": read_rlvr,
-}
+_DRAWING_READERS = {"features": read_geojson, "spaces": read_rlvr}
 """Fields that identify a drawing in metres, each with its reader."""
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf")
@@ -267,9 +259,8 @@ def count_other_files(folder: Path) -> int:
 
 def _readable_files(folder: Path) -> list[Path]:
     """Files of a folder that are read, by name."""
-    return sorted(
-        file for file in folder.iterdir() if file.is_file() and suffix_of(file) in FOLDER_SUFFIXES
-    )
+    files = [file for file in folder.iterdir() if file.is_file()]
+    return sorted(file for file in files if suffix_of(file) in FOLDER_SUFFIXES)
 
 
 def _file_records(

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from shapely import Geometry, Polygon, contains_xy, get_parts, prepare
+from shapely import Geometry, Polygon, contains_xy, get_parts, get_rings, prepare
 from shapely.geometry.polygon import orient
 
 from discrete_diffusion.viz import MUTED_TEXT, TEXT
@@ -80,13 +80,8 @@ def _label_forms(
     whole = [(*words, measured) for words in names] + [(f"{name.short} {measured}",)]
     sizes = np.arange(largest, LEAST_POINTS - 0.01, -0.5).tolist()
     # with area, then without it, then the number alone
-    for ways, angle in (
-        (whole, 0),
-        (whole[-2:], 90),
-        ([(name.short,)], 0),
-        ([(name.short,)], 90),
-        ([(number,)], 0),
-    ):
+    bare = [(name.short,)]
+    for ways, angle in ((whole, 0), (whole[-2:], 90), (bare, 0), (bare, 90), ([(number,)], 0)):
         for points in sizes if ways != [(number,)] else [*sizes, *_NUMBER_SIZES]:
             for lines in ways:
                 yield lines, points, angle
@@ -171,14 +166,9 @@ class PlanPen:
         self._fill(shapes.dead, "dead", facecolor="white", zorder=2)
         lines = get_parts(hatching(shapes.dead, _HATCH / self.per_metre))
         self._lines([line.coords for line in lines], 0.5, colors=HINT_LINE, zorder=2)
-        self._lines(
-            [line.coords for line in get_parts(shapes.boundary)],
-            0.7,
-            colors=MUTED_TEXT,
-            linestyles=[(0, (8, 2, 1.5, 2))],
-            zorder=3.5,
-            gid=f"{self.name}-boundary",
-        )
+        look = {"colors": MUTED_TEXT, "linestyles": [(0, (8, 2, 1.5, 2))], "zorder": 3.5}
+        border = [line.coords for line in get_parts(shapes.boundary)]
+        self._lines(border, 0.7, gid=f"{self.name}-boundary", **look)
         # floors, then walls, openings and labels
         for room, (floor, code) in enumerate(zip(shapes.floors, rooms, strict=True)):
             colour = tint(room_style(code).colour, _LIGHT)
@@ -213,11 +203,10 @@ class PlanPen:
     def _fill(self, area: Geometry, name: str, **style: Any) -> None:
         """Fill an area. ``name``: name of the shape in an SVG, without the prefix of the plan."""
         parts = [part for part in get_parts(area) if part.geom_type == "Polygon" and part.area > 0]
-        rings = [
-            ring.coords for part in map(orient, parts) for ring in (part.exterior, *part.interiors)
-        ]
-        if rings:
-            path = Path.make_compound_path(*(Path(self.page(ring), closed=True) for ring in rings))
+        rings = get_rings([orient(part) for part in parts])
+        if len(rings):
+            paths = [Path(self.page(ring.coords), closed=True) for ring in rings]
+            path = Path.make_compound_path(*paths)
             style = {"linewidth": 0, "edgecolor": "none"} | style
             self.axes.add_artist(PathPatch(path, gid=f"{self.name}-{name}", **style))
 

@@ -219,10 +219,8 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
     right, bottom, block = width - edge, height - edge, height - (_EDGE + _BLOCK) / _INCH
-    per_metre, size = 1000 / paper.scale / _INCH, (right - edge, block - edge)
-    pen = PlanPen(
-        axes, edge, edge, size[0], plan, per_metre, language=style.language, height=size[1]
-    )
+    per_metre, height = 1000 / paper.scale / _INCH, block - edge
+    pen = PlanPen(axes, edge, edge, right - edge, plan, per_metre, "plan", style.language, height)
     pen.draw()
     pen.plot_dimensions(chained=True)
     frame = [(edge, edge), (right, edge), (right, bottom), (edge, bottom), (edge, edge)]

@@ -140,11 +140,8 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
     """Raise ``DiagramError`` if an object lists different storeys or dwellings of its rooms."""
-    listed = {
-        key: values
-        for key, values in data.items()
-        if isinstance(values, list) and len(values) == num_rooms and plain(key) in _KEYS
-    }
+    lists = {key: values for key, values in data.items() if isinstance(values, list)}
+    listed = {key: lists[key] for key in lists if len(lists[key]) == num_rooms}
     rooms = [{key: listed[key][k] for key in listed} for k in range(num_rooms)]
     for key in level_keys(rooms):
         levels = [each for each in dict.fromkeys(listed[key]) if each is not None]
@@ -367,11 +364,8 @@ def _shapes_of_resplan(plan: Mapping[str, Any]) -> Shapes:
         # the living room is one, also in parts
         whole = name == "living"
         for part in [shapely.union_all(given)] if whole else shapely.get_parts(given):
-            yield (
-                name,
-                name,
-                drawn_plan.scale_shape(checked_shape(part, given, name, _POLYGONS), scale),
-            )
+            shape = checked_shape(part, given, name, _POLYGONS)
+            yield name, name, drawn_plan.scale_shape(shape, scale)
 
 
 class _Inert:

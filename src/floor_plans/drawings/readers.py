@@ -286,10 +286,8 @@ def numbered_partials(
     parse = partial(_parse_partial, max_nodes=max_nodes, vocabulary=vocabulary)
     # records of the lines that are not blank, and the table of their room codes
     if isinstance(given, GivenObjects):
-        lines = {
-            number: (Path(place_of_line(given, number)), "", line)
-            for number, line in given.numbered_lines()
-        }
+        numbered = given.numbered_lines()
+        lines = {k: (Path(place_of_line(given, k)), "", line) for k, line in numbered}
     else:
         try:
             _check_lines(path)
@@ -311,10 +309,8 @@ def numbered_partials(
     if others:
         shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
         more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
-        logger.warning(
-            "%s: ignored, and copied to the completions unchanged: %s%s",
-            *(path, ", ".join(shown[:_MAX_NAMED]), more),
-        )
+        listed = ", ".join(shown[:_MAX_NAMED]) + more
+        logger.warning("%s: ignored, and copied to the completions unchanged: %s", path, listed)
     return partials
 
 

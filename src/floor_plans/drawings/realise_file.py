@@ -201,10 +201,8 @@ def _areas(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> Ro
     if not plans:
         raise ValueError(f"areas={options.areas}: none of its plans has boxes to take areas from")
     if len(plans) < len(diagrams):
-        print(
-            f"areas={options.areas}: {len(diagrams) - len(plans):,} of {len(diagrams):,} "
-            "plans have no boxes and are left out"
-        )
+        share = f"{len(diagrams) - len(plans):,} of {len(diagrams):,} plans"
+        print(f"areas={options.areas}: {share} have no boxes and are left out")
     return RoomAreas(plans)
 
 
@@ -303,12 +301,9 @@ def drop_invalid_plans(
             sound.append(k)
         except DiagramError as error:
             problems.append(Problem(report.places[k], "", error.field, error.reason))
-    return replace(
-        report,
-        diagrams=tuple(report.diagrams[k] for k in sound),
-        places=tuple(report.places[k] for k in sound),
-        problems=tuple(problems),
-    )
+    diagrams = tuple(report.diagrams[k] for k in sound)
+    places = tuple(report.places[k] for k in sound)
+    return replace(report, diagrams=diagrams, places=places, problems=tuple(problems))
 
 
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
@@ -341,12 +336,9 @@ def door_graph(plan: FloorPlan) -> RoomGraph:
 
 def relation_graphs(plan: FloorPlan) -> tuple[RoomGraph, RoomGraph]:
     """Graphs of the related rooms of a plan's diagram, and of the rooms with close floors."""
-    types, gap = dict(enumerate(kinds_of(plan))), threshold_of("metres", None)
-    close = [
-        (i, j)
-        for i, j in combinations(types, 2)
-        if plan.rooms[i].distance(plan.rooms[j]) <= gap + TOLERANCE
-    ]
+    types, most = dict(enumerate(kinds_of(plan))), threshold_of("metres", None) + TOLERANCE
+    pairs, rooms = combinations(types, 2), plan.rooms
+    close = [(i, j) for i, j in pairs if rooms[i].distance(rooms[j]) <= most]
     stated = [(i, j) for i, j, _ in plan.diagram.relations]
     return RoomGraph.of(types, stated), RoomGraph.of(types, close)
 
@@ -372,11 +364,9 @@ def access_report(report: ReadReport, unit: str) -> dict[str, Any]:
 
 def _aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table; the first column is aligned to the left, other columns to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if k else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(own) for cell, own in zip(others, widths, strict=True)]
+        lines.append("  ".join([first.ljust(width), *cells]).rstrip())
+    return lines

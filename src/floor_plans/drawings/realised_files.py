@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from discrete_diffusion import runtime
@@ -168,10 +168,8 @@ def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Score
         targets: dict[str, Any] = {"target_areas": [round(area, 2) for area in found.areas]}
         if smallest := _rooms_at_least_area(job, found):
             targets["at_least"] = smallest
-        objects = [
-            plan.to_json() | targets | {SCORES: each.to_json()}
-            for plan, each in zip(found.plans, scores, strict=True)
-        ]
+        pairs = zip(found.plans, scores, strict=True)
+        objects = [plan.to_json() | targets | {SCORES: each.to_json()} for plan, each in pairs]
         for each, shortfalls in zip(objects, found.shortfalls, strict=True):
             if shortfalls:
                 each["given_up"] = [shortfall.to_json() for shortfall in shortfalls]
@@ -204,6 +202,8 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
                 broken.append({"plan": _stem(number, variant), "rules": rules, "why": why})
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
+    error = {"median": median(off) if off else None, "max": max(off, default=None)}
+    dead = [plan.dead_area / plan.outline.area for plan in first]
     kinds = [{each.kind for each in found.given_up} for found in plans]
     return {
         "num_diagrams": len(realised),
@@ -214,9 +214,9 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
         "broken": broken,
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
-        "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
+        "largest_area_error": error,
         "overlap": max((plan.overlap for plan in first), default=None),
-        "dead_area": _median([plan.dead_area / plan.outline.area for plan in first]),
+        "dead_area": median(dead) if dead else None,
     }
 
 
@@ -233,10 +233,6 @@ def broken_rules(numbers: dict[str, Any]) -> str:
 def _stem(number: int, variant: int) -> str:
     """Stem of a plan's files: the number of its diagram, and of its variant from the second on."""
     return f"{number}" if variant == 1 else f"{number}-{variant}"
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
 
 
 def summary(numbers: dict[str, Any], files: PlanFiles) -> str:

@@ -22,6 +22,8 @@ from floor_plans.diagrams.vocabulary import DIRECTIONS
 CODES_FIELD = "codes"  # field of a record that names the table of its codes
 OUR_TABLE = "rplan"  # the table of ``ROOM_TYPES``
 
+Areas = Callable[[], Sequence[float]]
+
 BEDROOM = "bedroom"
 """Name of a bedroom in tables with one code for all bedrooms; the largest is the MasterRoom."""
 
@@ -113,11 +115,11 @@ def own_table(data: Mapping[str, Any]) -> str | None:
     if CODES_FIELD not in data:
         return None
     name = data[CODES_FIELD]
-    if not isinstance(name, str) or name not in CODE_TABLES:
-        said = f"expected the table of the room codes ({', '.join(CODE_TABLES)}), got "
-        said += f"{reprlib.repr(name)}; a key of your own needs another name"
-        raise DiagramError(CODES_FIELD, said)
-    return name
+    if isinstance(name, str) and name in CODE_TABLES:
+        return name
+    expected = f"expected the table of the room codes ({', '.join(CODE_TABLES)})"
+    remedy = "a key of your own needs another name"
+    raise DiagramError(CODES_FIELD, f"{expected}, got {reprlib.repr(name)}; {remedy}")
 
 
 def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
@@ -140,7 +142,7 @@ def room_types(
     rooms: Sequence[object],
     table: CodeTable,
     places: Sequence[str],
-    areas: Callable[[], Sequence[float]] | None,
+    areas: Areas | None,
     *,
     doors: bool = False,
 ) -> list[str | None]:
@@ -158,9 +160,7 @@ def room_types(
     return with_master_bedroom(types, areas() if areas and BEDROOM in types else None)
 
 
-def number_bedrooms(
-    rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
-) -> list[object]:
+def number_bedrooms(rooms: Sequence[object], areas: Areas | None) -> list[object]:
     """Replace "Bedroom 1", "Bedroom 2", ... by room types, as ``with_master_bedroom`` does."""
     numbered = [fields.is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):

@@ -21,28 +21,17 @@ from floor_plans.diagrams.files.fields import DiagramError, finite_number
 
 _READ = "data=plans reads it"
 
-GEOJSON = FileKind(
-    "GeoJSON",
-    begins_with_text(r'\s*\{(?s:.){0,4000}?"type"\s*:\s*"(FeatureCollection|Feature)"'),
-    _READ,
-    suffixes=(".geojson",),
-)
-DXF = FileKind(
-    "a DXF drawing",
-    begins_with_text(r"(\s*999[^\S\n]*\n.*\n)*\s*0[^\S\n]*\n\s*SECTION"),
-    _READ,
-    suffixes=(".dxf",),
-)
+_HEAD_OF_GEOJSON = r'\s*\{(?s:.){0,4000}?"type"\s*:\s*"(FeatureCollection|Feature)"'
+_HEAD_OF_DXF = r"(\s*999[^\S\n]*\n.*\n)*\s*0[^\S\n]*\n\s*SECTION"
+_HEAD_OF_WKT, _AS_GEOJSON = r"\s*(multi)?polygon\s*\(", "write its polygons as GeoJSON in metres"
 _BINARY = b"AutoCAD Binary DXF"
+
+GEOJSON = FileKind("GeoJSON", begins_with_text(_HEAD_OF_GEOJSON), _READ, suffixes=(".geojson",))
+DXF = FileKind("a DXF drawing", begins_with_text(_HEAD_OF_DXF), _READ, suffixes=(".dxf",))
 PLAN_KINDS = (
     GEOJSON,
     DXF,
-    FileKind(
-        "WKT",
-        begins_with_text(r"\s*(multi)?polygon\s*\("),
-        "write its polygons as GeoJSON in metres",
-        suffixes=(".wkt",),
-    ),
+    FileKind("WKT", begins_with_text(_HEAD_OF_WKT), _AS_GEOJSON, suffixes=(".wkt",)),
     FileKind("a DWG drawing", begins_with_bytes(b"AC10"), "save it as DXF", is_text=False),
     FileKind("a binary DXF drawing", begins_with_bytes(_BINARY), "save it as text", is_text=False),
     FileKind("IFC", begins_with_text(r"\s*ISO-10303-21"), "export its spaces as DXF or GeoJSON"),
@@ -188,9 +177,7 @@ def check_metadata(metadata: Mapping[str, Any]) -> None:
     """Raise ``DiagramError``, naming the key, for metadata that cannot be written as JSON again:
     numbers beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
     # depth first over nested lists and objects
-    pending: list[tuple[str, Any, int]] = [
-        (key or repr(key), value, 0) for key, value in metadata.items()
-    ]
+    pending = [(key or repr(key), value, 0) for key, value in metadata.items()]
     while pending:
         field, value, depth = pending.pop()
         if isinstance(value, float):
@@ -290,11 +277,9 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
         key = "oas_layout" if "oas_layout" in data else "rooms"
         return key, f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
     if "oas_program" in data or "usage" in keys:
-        return (
-            "oas_program" if "oas_program" in data else "rooms",
-            "an OAS-Program, which is a brief, not a plan: discrete-diffusion sample brief=FILE "
-            "draws diagrams that meet it",
-        )
+        key = "oas_program" if "oas_program" in data else "rooms"
+        remedy = "discrete-diffusion sample brief=FILE draws diagrams that meet it"
+        return key, f"an OAS-Program, which is a brief, not a plan: {remedy}"
     # other formats with a list of room objects
     if "floor_polygon" in keys:
         return "rooms", (

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, check_code, check_size
 from floor_plans.diagrams.files.records import Plan
+from floor_plans.diagrams.geometry import Ints
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
+_HDF5, _SAVE = b"\x89HDF\r\n\x1a\n", "save('data.mat', 'data', '-v7')"
 READER = Path(__file__).with_name("load_mat.py")
 
 Value = list[Any] | str | None  # numbers in MATLAB's shape, text, or None for other values
@@ -46,11 +46,8 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
     ``data``, in MATLAB's order; ``DiagramError`` if the array is missing or empty."""
     head = _head(path)
     if _HDF5 in (head[:8], head[512:]) or head.startswith(b"MATLAB 7.3"):
-        raise DiagramError(
-            "",
-            "a MATLAB file of version 7.3, which is not read; in MATLAB, load it and save it again "
-            "with save('data.mat', 'data', '-v7')",
-        )
+        remedy = f"in MATLAB, load it and save it again with {_SAVE}"
+        raise DiagramError("", f"a MATLAB file of version 7.3, which is not read; {remedy}")
     # scipy reads the file in a process of its own, since it crashes on some damaged files
     done = subprocess.run(
         [sys.executable, "-P", str(READER), str(path)],
@@ -66,11 +63,8 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
     if done.returncode:
         ended_by = signal.Signals(-done.returncode).name if done.returncode < 0 else ""
         why = ended_by or printed.partition(": ")[2] or printed
-        raise DiagramError(
-            "",
-            f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why}); copy it "
-            "again, or save it again in MATLAB with save('data.mat', 'data', '-v7')",
-        )
+        reason = f"not a MATLAB file of version 5 to 7.2, or damaged, or cut short ({why})"
+        raise DiagramError("", f"{reason}; copy it again, or save it again in MATLAB with {_SAVE}")
     if not done.stdout:
         raise DiagramError("", "the file holds no plans")
     return (json.loads(line) for line in done.stdout.splitlines())
@@ -112,9 +106,7 @@ def plan_of_record(record: list[Value], *, max_nodes: int) -> Plan:
     return Plan(diagram, tuple(left_out))
 
 
-def _relations(
-    edges: NDArray[np.int64], n: int, left_out: list[str]
-) -> Iterator[tuple[int, int, int]]:
+def _relations(edges: Ints, n: int, left_out: list[str]) -> Iterator[tuple[int, int, int]]:
     if edges.size and (edges.ndim != 2 or edges.shape[1] != 3):
         raise DiagramError("rEdge", f"expected rows (u, v, relation), got shape {edges.shape}")
     listed: set[tuple[int, int]] = set()
@@ -133,7 +125,7 @@ def _relations(
             yield (*pair, r if u < v else INVERSE[r])
 
 
-def _integers(value: Value, field: str) -> NDArray[np.int64]:
+def _integers(value: Value, field: str) -> Ints:
     """Convert whole numbers to int64; MATLAB stores them as doubles by default."""
     numbers = np.array(value)
     whole = numbers.dtype.kind in "iuf"

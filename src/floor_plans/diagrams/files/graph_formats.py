@@ -85,12 +85,9 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     if twice := metadata.keys() & others.keys():
         name = min(map(str, twice))
         raise DiagramError(name, "is both a graph attribute and a key of the metadata")
-    diagram = BubbleDiagram(
-        rooms=tuple(map(room_code, rooms, places)),
-        relations=read_relations(relations, len(rooms), "relations"),
-        boxes=tuple(map(tuple, boxes)) if boxes else None,
-        metadata={**metadata, **others},
-    )
+    types = tuple(map(room_code, rooms, places))
+    pairs = read_relations(relations, len(rooms), "relations")
+    diagram = BubbleDiagram(types, pairs, tuple(map(tuple, boxes)) or None, {**metadata, **others})
     return Plan(diagram, tuple(left_out))
 
 

@@ -135,10 +135,8 @@ def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
     by_kind: dict[str, list[tuple[str, str]]] = {}
     for place, note in noted:
         by_kind.setdefault(note.kind, []).append((place, note.what))
-    return tuple(
-        Remark(kind, len(notes), len(dict(notes)), ": ".join(notes[0]))
-        for kind, notes in by_kind.items()
-    )
+    grouped = by_kind.items()
+    return tuple(Remark(kind, len(n), len(dict(n)), ": ".join(n[0])) for kind, n in grouped)
 
 
 @dataclass(frozen=True)
@@ -339,11 +337,10 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
     counts = Counter(plans)
     few = _DOUBTFUL * counts.total()
     readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
-    plausible = [
-        name
-        for name, read in readings.items()
-        if sum(num for plan, num in counts.items() if read[plan] is None) <= few
-    ]
+    plausible = []
+    for name, read in readings.items():
+        if sum(num for plan, num in counts.items() if read[plan] is None) <= few:
+            plausible.append(name)
     # all plausible tables have to agree, with few contradictions
     if with_names and OUR_TABLE in plausible:
         plausible = [OUR_TABLE]

@@ -16,11 +16,9 @@ from discrete_diffusion.data import canonical_orders, relabel
 from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER
 from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import Flags, Ints
+from floor_plans.diagrams.geometry import Flags, Floats, Ints
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, PlanVocabulary
-
-Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 22  # most kernel values in one block
 _DECIMALS = 13  # decimals to which equal vectors agree; eigenvalues have rounding noise

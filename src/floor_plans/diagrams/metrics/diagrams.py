@@ -16,8 +16,8 @@ import numpy as np
 from discrete_diffusion.evaluation import Metric
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import Flags, transitive_closure
-from floor_plans.diagrams.metrics.diagram_set import DiagramSet, Floats, squared_mmd
+from floor_plans.diagrams.geometry import Flags, Floats, transitive_closure
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet, squared_mmd
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
 
@@ -34,8 +34,7 @@ def structure_metrics(diagrams: Diagrams) -> dict[str, float]:
     connected, at most one living room and at most one entrance.
     ``transitive``: some arrangement of points obeys all relations. Along each axis, a relation that
     orders its two rooms is an arc from the smaller coordinate to the larger ("left-above" on both
-    axes, "above" on y only, "inside" and "surrounding" on neither); the axis is consistent if these
-    arcs have no directed cycle.
+    axes, "above" on y only, "inside" on neither); these arcs have no directed cycle.
     ``inside_valid``: no room lies inside a room of a type in ``FORBIDDEN_INSIDE``; (i, j, inside)
     has i as the inner room, (i, j, surrounding) has j.
 
@@ -45,7 +44,6 @@ def structure_metrics(diagrams: Diagrams) -> dict[str, float]:
     ``edges_per_diagram``: mean number of listed relations. ``edge_presence``: listed relations /
     possible pairs of rooms, both summed over diagrams; 0 for diagrams of one room.
 
-    ``BubbleDiagram`` refuses illegal codes at construction, so only the structure is tested here.
     Deviation: an empty set is an error here, not inside-valid.
     """
     measured = DiagramSet.of(diagrams)

@@ -12,11 +12,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
 from discrete_diffusion.viz import FAINT_LINE, LINE
 from floor_plans.diagrams import vocabulary
-from floor_plans.diagrams.geometry import transitive_closure
+from floor_plans.diagrams.geometry import Flags, Floats, Ints, transitive_closure
 
 HINT_LINE, WALL_LINE = "#b6c1d0", "#cdd5e0"
 BROKEN_LINE = "#d9546a"
@@ -73,9 +72,6 @@ def tint(colour: str, share: float) -> str:
     return "#" + "".join(f"{round(255 - share * (255 - channel)):02x}" for channel in channels)
 
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
 ORDER_MARGIN = 0.3  # least distance of centres along an axis on which a relation orders them
 GAP, STRANGER_GAP = 0.34, 0.5
 """Free space between the bubbles of related rooms, and of rooms without a relation."""
@@ -115,20 +111,20 @@ class Constraints:
         by ``push`` and ``pull``.
     """
 
-    radii: Array
-    inside: Mask
-    related: Mask
-    apart: Mask
-    order: Array
-    corridor: Array
-    least: Array
-    most: Array
-    touching: Array
-    soft_margin: Array
-    soft_least: Array
-    soft_most: Array
-    push: Array
-    pull: Array
+    radii: Floats
+    inside: Flags
+    related: Flags
+    apart: Flags
+    order: Floats
+    corridor: Floats
+    least: Floats
+    most: Floats
+    touching: Floats
+    soft_margin: Floats
+    soft_least: Floats
+    soft_most: Floats
+    push: Floats
+    pull: Floats
 
     def repeat(self, times: int) -> Constraints:
         """Repeat every problem ``times`` times in a row."""
@@ -162,7 +158,7 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     return _constraints(order, related, inside, _grown_radii(base, inside))
 
 
-def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
+def _nearly_sorted(before: Flags) -> Ints:
     """Position of each room, Int[n], in a sequence that contradicts few of the arcs Bool[n, n].
     Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
     neither, the room that precedes the most and follows the fewest goes to the front."""
@@ -182,7 +178,7 @@ def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
     return np.array(front + back).argsort()
 
 
-def _grown_radii(base: Array, inside: Mask) -> Array:
+def _grown_radii(base: Floats, inside: Flags) -> Floats:
     """Radii Float[B, n]: inner bubbles shrink to fit, outer ones grow for inner ones and labels."""
     # inner bubbles are at most a share of the smallest one around them
     around = np.where(inside, base[:, None, :], FAR).min(axis=2)
@@ -198,7 +194,7 @@ def _grown_radii(base: Array, inside: Mask) -> Array:
     return radii
 
 
-def _constraints(order: Array, related: Mask, inside: Mask, radii: Array) -> Constraints:
+def _constraints(order: Floats, related: Flags, inside: Flags, radii: Floats) -> Constraints:
     # bubbles may overlap if they are nested, or a third one lies in both
     same = np.eye(radii.shape[1], dtype=bool)
     nested = inside | inside.swapaxes(1, 2)

@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Circle, FancyBboxPatch
 from matplotlib.textpath import TextPath
-from numpy.typing import NDArray
 
 from discrete_diffusion.runtime import atomic_write
 from discrete_diffusion.viz import LINE, MUTED_TEXT, TEXT
+from floor_plans.diagrams.geometry import Floats
 from floor_plans.diagrams.pictures import bubbles
 from floor_plans.diagrams.pictures.bubbles import Knowledge, Plan
 from floor_plans.diagrams.pictures.placement import (
@@ -36,8 +36,6 @@ from floor_plans.diagrams.pictures.placement import (
     route_lines,
 )
 from floor_plans.diagrams.vocabulary import ADJACENT, DOOR, NO_EDGE
-
-Array = NDArray[np.float64]
 
 POINTS_PER_INCH = 72.0
 FONT = "DejaVu Sans"  # font that ships with matplotlib, so that pictures are equal on every machine
@@ -87,7 +85,7 @@ class Pen:
         self._add_lines(lines, [colour for _, colour in ends], 2 * self.width, 1)
 
     def room(
-        self, room: int, code: int | None, spot: Array, chord: float, known: Knowledge = "known"
+        self, room: int, code: int | None, spot: Floats, chord: float, known: Knowledge = "known"
     ) -> None:
         """Draw the bubble of a room of type ``code``, and its label.
 
@@ -117,7 +115,7 @@ class Pen:
         points = max(points, 1.0)  # FreeType renders no smaller letters
         self.axes.text(x, y, style.label, fontsize=points, zorder=4 + 3 * depth, **LABEL)
 
-    def _on_page(self, points: Array) -> Array:
+    def _on_page(self, points: Floats) -> Floats:
         middle = np.array([self.left, self.top]) + self.side / 2
         return middle + self.scale * points
 
@@ -223,18 +221,15 @@ class Sheet:
         self.axes.set_axis_off()
         # common scale: most cards use it, smaller ones shrink
         self.middle = width / 2
-        fits = [self._largest_scale(placement) for placement in placements]
+        self.inner = 0.88 * cell
+        fits = [self.inner / max(placement.extent) for placement in placements]
         typical = float(np.quantile(fits, 0.25)) if fits else math.inf
         self.scale = min(1.35 * typical, 0.2 * cell)
-
-    def _largest_scale(self, placement: Placement) -> float:
-        """Largest scale of a placement that fits a card, in inches per placement unit."""
-        return self.cell * 0.88 / max(placement.extent)
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
         """Draw the empty card number ``index``; return a pen to draw ``placement`` on it."""
         left, top = self.empty_card(index, title)
-        scale = min(self._largest_scale(placement), self.scale)
+        scale = min(self.inner / max(placement.extent), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
 
     def empty_card(self, index: int, title: str = "") -> tuple[float, float]:

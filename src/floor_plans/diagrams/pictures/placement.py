@@ -15,13 +15,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from floor_plans.diagrams.geometry import transitive_closure
+from floor_plans.diagrams.geometry import Flags, Floats, Ints, transitive_closure
 from floor_plans.diagrams.pictures import bubbles
 from floor_plans.diagrams.vocabulary import INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER, SURROUNDING
-
-Array = NDArray[np.float64]
 
 NUM_STARTS = 6
 DESCENT_STEPS = 260
@@ -43,10 +40,10 @@ class Placement:
         contradictory (or, rarely, the optimiser fails).
     """
 
-    centres: Array
-    radii: Array
-    depth: NDArray[np.int64]
-    inside: NDArray[np.bool_]
+    centres: Floats
+    radii: Floats
+    depth: Ints
+    inside: Flags
     broken: tuple[tuple[int, int, int], ...]
 
     @property
@@ -56,7 +53,7 @@ class Placement:
         return float(high[0] - low[0]), float(high[1] - low[1])
 
 
-def _bounds(points: Array, radii: Array) -> tuple[Array, Array]:
+def _bounds(points: Floats, radii: Floats) -> tuple[Floats, Floats]:
     """Corners Float[..., 2] of the bounding box of circles around points Float[..., n, 2]."""
     return (points - radii[..., None]).min(axis=-2), (points + radii[..., None]).max(axis=-2)
 
@@ -108,7 +105,7 @@ def place_together(diagrams: Sequence[bubbles.Plan]) -> list[Placement]:
     return found
 
 
-def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
+def is_honoured(centres: Floats, radii: Floats, i: int, j: int, relation: int) -> bool:
     """True if the positions of the bubbles i and j satisfy the relation."""
     dx, dy = centres[i] - centres[j]
     if relation in (INSIDE, SURROUNDING):
@@ -118,7 +115,7 @@ def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> 
     return bool((x_order == 0 or x_order * dx > 0) and (y_order == 0 or y_order * dy > 0))
 
 
-def _starts(problem: bubbles.Constraints) -> Array:
+def _starts(problem: bubbles.Constraints) -> Floats:
     """Float[B * NUM_STARTS, n, 2]: starting points of the descent. The first start solves the
     relations as springs by least squares. The last one spreads the rooms by their rank in each
     order, which obeys every acyclic order. The others are jittered copies of the first. Diagrams
@@ -144,7 +141,7 @@ def _starts(problem: bubbles.Constraints) -> Array:
     return starts.reshape(-1, n, 2)
 
 
-def _unfolded(related: bubbles.Mask, radii: Array) -> Array:
+def _unfolded(related: Flags, radii: Floats) -> Floats:
     """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths. Stress majorisation
     (Gansner, Koren and North 2004) of the squared relative errors of distances. Disconnected rooms
     are a little farther apart than any connected rooms."""
@@ -171,13 +168,13 @@ def _unfolded(related: bubbles.Mask, radii: Array) -> Array:
     return points
 
 
-def _gaps(points: Array) -> tuple[Array, Array]:
+def _gaps(points: Floats) -> tuple[Floats, Floats]:
     """Differences p_i - p_j, Float[B, n, n, 2], and their lengths, Float[B, n, n]."""
     delta = points[:, :, None, :] - points[:, None, :, :]
     return delta, np.sqrt((delta**2).sum(axis=-1) + 1e-12)
 
 
-def _descend(points: Array, problem: bubbles.Constraints) -> Array:
+def _descend(points: Floats, problem: bubbles.Constraints) -> Floats:
     """Minimise the sum of squared hinges, hard and soft, by Adam."""
     first, second, order = np.zeros_like(points), np.zeros_like(points), problem.order
     for step in range(DESCENT_STEPS):
@@ -201,7 +198,7 @@ def _descend(points: Array, problem: bubbles.Constraints) -> Array:
     return points
 
 
-def _project(points: Array, problem: bubbles.Constraints, steps: int, *, orders: bool) -> Array:
+def _project(points: Floats, problem: bubbles.Constraints, steps: int, *, orders: bool) -> Floats:
     """Shift bubbles by averaged projections onto violated hard constraints until these hold."""
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
@@ -219,7 +216,7 @@ def _project(points: Array, problem: bubbles.Constraints, steps: int, *, orders:
     return points
 
 
-def _badness(points: Array, problem: bubbles.Constraints) -> Array:
+def _badness(points: Floats, problem: bubbles.Constraints) -> Floats:
     """Float[B]: penalty for violated hard constraints, then size, crooked and covered lines."""
     delta, distance = _gaps(points)
     # violated hard constraints
@@ -234,7 +231,7 @@ def _badness(points: Array, problem: bubbles.Constraints) -> Array:
     return hard + size + 0.35 * astray + 0.6 * _covered_lines(points, delta, problem)
 
 
-def _covered_lines(points: Array, delta: Array, problem: bubbles.Constraints) -> Array:
+def _covered_lines(points: Floats, delta: Floats, problem: bubbles.Constraints) -> Floats:
     """Float[B]: total depth to which lines of related pairs lie under bubbles of other rooms."""
     squared = (delta**2).sum(axis=-1) + 1e-12
     # k projected on the segment j -> i: foot = p_j + along (p_i - p_j)
@@ -264,7 +261,7 @@ FLATNESS = 2.2  # weight of vertical against horizontal distances, since labels 
 class Line:
     """Line of points Float[P, 2] from rim to rim; ``depth``: bubbles around its deeper end."""
 
-    points: Array
+    points: Floats
     depth: int
 
 
@@ -282,7 +279,7 @@ def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]
     return lines
 
 
-def best_curve(placement: Placement, i: int, j: int) -> Array:
+def best_curve(placement: Placement, i: int, j: int) -> Floats:
     """Points Float[P, 2] of the curve that connects two bubbles; empty if they touch."""
     # candidate curves, one for each bend
     centres, radii = placement.centres, placement.radii
@@ -307,7 +304,7 @@ def best_curve(placement: Placement, i: int, j: int) -> Array:
     if len(outside) == 0:
         return curve[:0]
 
-    def crossing(level: Array, inner: int, outer: int) -> Array:
+    def crossing(level: Floats, inner: int, outer: int) -> Floats:
         """Point between two neighbouring points of the curve at which ``level`` is 0."""
         share = level[outer] / (level[outer] - level[inner])
         return curve[outer] + share * (curve[inner] - curve[outer])
@@ -317,7 +314,7 @@ def best_curve(placement: Placement, i: int, j: int) -> Array:
     return np.stack([rims[0], *curve[first : last + 1], rims[1]])
 
 
-def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tuple[Array, float]:
+def label_spot(placement: Placement, lines: Collection[Line], room: int) -> tuple[Floats, float]:
     """Centre Float[2] and largest width of the label of a bubble, in placement units. The centre is
     that of the bubble if no other bubbles cover it; else the point of a polar grid with the most
     space to the rim, these bubbles and their lines."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from discrete_diffusion import viz
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.geometry import Floats
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
@@ -70,13 +71,11 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     return viz.save_figure(figure, path)
 
 
-def _percent(counts: NDArray[Any], length: int) -> NDArray[np.float64]:
+def _percent(counts: NDArray[Any], length: int) -> Floats:
     """Percentages of the sum, padded with zeros to ``length``; all 0 for an empty histogram."""
     padded = np.pad(np.asarray(counts, dtype=np.float64), (0, length - len(counts)))
     return 100 * padded / padded.sum() if padded.any() else padded
 
-
-Array = NDArray[np.float64]
 
 FEWEST_PAIRS = 50  # least number of pairs of two room types to appear in the heat maps
 SMALLEST_SPAN = 0.1  # least range of the colours of differences, so that noise stays pale
@@ -125,8 +124,8 @@ def plot_samples(
 
 
 def plot_adjacency(
-    real: Array,
-    sampled: Array,
+    real: Floats,
+    sampled: Floats,
     names: Sequence[str],
     path: str | Path | None = None,
     *,
@@ -162,16 +161,21 @@ def plot_adjacency(
 
 
 def _draw_map(
-    axes: Axes, shares: Array, labels: Sequence[str], title: str, colours: Colormap, norm: Normalize
+    axes: Axes,
+    shares: Floats,
+    names: Sequence[str],
+    title: str,
+    colours: Colormap,
+    norm: Normalize,
 ) -> None:
     """Draw the lower triangle of a symmetric array, with its values as text."""
     lower = np.tril(np.ones_like(shares, dtype=bool))
     # colours, with names at the sides
     axes.imshow(np.where(lower, shares, np.nan), cmap=colours, norm=norm, interpolation="nearest")
     viz.style_axes(axes, title=title, grid=None)
-    ticks = np.arange(len(labels))
-    axes.set_xticks(ticks, labels, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(ticks, labels)
+    ticks = np.arange(len(names))
+    axes.set_xticks(ticks, names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(ticks, names)
     axes.tick_params(length=0, labelcolor=viz.TEXT)
     axes.spines[:].set_visible(False)
     # white lines between cells

@@ -154,11 +154,8 @@ def _key(films: Sequence[_Film]) -> tuple[diagram_pictures.Entry, ...]:
     frames = [frame for film in films for frame in film.frames]
     stated = [(film, t) for film in films for frame in film.frames for t in frame.relations]
     broken = any(film.known((i, j), r) == "broken" for film, (i, j, r) in stated)
-    return diagram_pictures.key_entries(
-        frames,
-        unknown=not all(frame.is_complete for frame in frames),
-        broken="Contradicts the positions" if broken else "",
-    )
+    named, unknown = "Contradicts the positions", not all(frame.is_complete for frame in frames)
+    return diagram_pictures.key_entries(frames, unknown=unknown, broken=named if broken else "")
 
 
 def _evenly(count: int, most: int) -> list[int]:
@@ -205,8 +202,7 @@ def write_gif(
 
 def _packed(picture: Pixels) -> NDArray[np.int32]:
     """Int32[H, W]: each colour packed into one integer."""
-    red, green, blue = np.moveaxis(picture.astype(np.int32), -1, 0)
-    return (red << 16) | (green << 8) | blue
+    return picture.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.int32)
 
 
 def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:

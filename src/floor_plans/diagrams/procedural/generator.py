@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -127,14 +128,14 @@ def sample_plans(
     # blocks with their own random streams
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
-    rngs = (np.random.default_rng([seed, block, *(sizes or ())]) for block in numbers)
-    if sizes is None:
-        blocks = [
-            _sound_plans(programme.sample_programmes(BLOCK_SIZE, rng), rng, livable=livable)
-            for rng in rngs
-        ]
-    else:
-        blocks = [_draw_large_block(rng, *sizes) for rng in rngs]
+    blocks = []
+    for number in numbers:
+        rng = np.random.default_rng([seed, number, *(sizes or ())])
+        if sizes is None:
+            rooms = programme.sample_programmes(BLOCK_SIZE, rng)
+            blocks.append(_sound_plans(rooms, rng, livable=livable))
+        else:
+            blocks.append(_draw_large_block(rng, *sizes))
     # join the blocks, and cut to the requested number
     names = [each.name for each in fields(PlanArrays)]
     return PlanArrays(*(np.concatenate([getattr(b, n) for b in blocks])[:num] for n in names))
@@ -172,12 +173,9 @@ def cached_plans(
         "boxes": (np.int16, (num, width, 4)),
         "relations": (np.int16, (num, width, width)),
     }
-    arrays = cached_arrays(
-        cache_file(num, seed, num_rooms, livable=livable),
-        "plans",
-        expected,
-        lambda: vars(sample_plans(num, seed, num_rooms, livable=livable)),
-    )
+    path = cache_file(num, seed, num_rooms, livable=livable)
+    sample = partial(sample_plans, num, seed, num_rooms, livable=livable)
+    arrays = cached_arrays(path, "plans", expected, lambda: vars(sample()))
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from discrete_diffusion.layout import ROOM_TYPES
-from floor_plans.diagrams.geometry import Flags, Ints, metres_per, transitive_closure
+from floor_plans.diagrams.geometry import Flags, Floats, Ints, metres_per, transitive_closure
 from floor_plans.diagrams.procedural import programme
 from floor_plans.diagrams.procedural.programme import BALCONY, BATHROOM, KITCHEN, LIVING, PAD, RING
-
-Array = NDArray[np.float64]
 
 TOP, BOTTOM, LEFT, RIGHT = range(4)
 
@@ -53,18 +50,18 @@ class _Strips:
 
     present: Flags
     outdoors: Flags
-    length: Array
-    depth: Array
+    length: Floats
+    depth: Floats
 
 
 @dataclass(frozen=True)
 class _Rects:
     """Rectangles Float[P, 4, S]: ``start`` to ``end`` along a side, ``low`` to ``high`` out."""
 
-    start: Array
-    end: Array
-    low: Array
-    high: Array
+    start: Floats
+    end: Floats
+    low: Floats
+    high: Floats
 
 
 def _groups(rooms: Ints, slots: Ints) -> tuple[Ints, Flags]:
@@ -88,7 +85,7 @@ def _size_hosts(rooms: Ints, sites: programme.Sites, rng: np.random.Generator) -
     return _Strips(present, outdoors, length, np.where(aligned, facade, depth))
 
 
-def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
+def _corners(strips: _Strips, rng: np.random.Generator) -> Floats:
     """Float[P, 4, 2]: extension of each strip over the corners at its start and end."""
     extension = np.zeros((len(strips.depth), 4, 2))
     for h_side in (TOP, BOTTOM):
@@ -112,8 +109,8 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
 
 
 def _lay_strips(
-    strips: _Strips, extension: Array, core: Array, ring: programme.Ring, rng: np.random.Generator
-) -> tuple[_Rects, Array]:
+    strips: _Strips, extension: Floats, core: Floats, ring: programme.Ring, rng: np.random.Generator
+) -> tuple[_Rects, Floats]:
     """Rectangles of the rooms of the strips, and the gap Float[P, 4] of each strip."""
     # scale rooms to the span of the side; full strips have no gap
     span = np.repeat(core, 2, axis=1) + extension.sum(2)
@@ -130,7 +127,7 @@ def _lay_strips(
     return _Rects(end - length - filler, end, np.zeros_like(end), strips.depth), gap
 
 
-def _turn(rects: _Rects, core: Array) -> Array:
+def _turn(rects: _Rects, core: Floats) -> Floats:
     """Boxes Float[P, 4 S, 4] in the plane: the core spans (0, 0) to (width, height)."""
     start, end, low, high = rects.start, rects.end, rects.low, rects.high
     width, height = core[:, None, 0], core[:, None, 1]
@@ -178,7 +175,7 @@ def _seat_guests(
 
 def dissect_plans(
     rooms: Ints, sites: programme.Sites, rng: np.random.Generator, ring: programme.Ring = RING
-) -> Array:
+) -> Floats:
     """Sample the boxes of rooms at ``sites`` of the ``ring``.
 
     ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them.
@@ -210,7 +207,7 @@ def dissect_plans(
     return boxes[:, :n_max]
 
 
-def draw_walls(rooms: Ints, boxes: Array) -> Ints:
+def draw_walls(rooms: Ints, boxes: Floats) -> Ints:
     """Round boxes of ``dissect_plans`` to pixels Int64[P, n_max, 4], and take off the walls. The
     upper left corner of a plan is at (0, 0); unused slots are 0."""
     drawn = np.rint(boxes) + _WALL[rooms][..., None] * np.array([1.0, 1.0, -1.0, -1.0])
@@ -269,11 +266,11 @@ class Cells:
     """
 
     owner: Ints
-    height: Array
-    width: Array
+    height: Floats
+    width: Floats
 
     @classmethod
-    def of(cls, rooms: Ints, boxes: Array) -> Cells:
+    def of(cls, rooms: Ints, boxes: Floats) -> Cells:
         """Cut rooms Int[P, N] with boxes Float[P, N, 4] into cells. A cell belongs to the smallest
         box around it; the living room (0) comes last."""
         num, n = rooms.shape
@@ -301,7 +298,7 @@ class Cells:
         pocket = free & ndimage.binary_fill_holes(~free, in_plan)
         return cls(np.where(pocket, n + 1, owner), height, width)
 
-    def walls(self, n: int) -> Array:
+    def walls(self, n: int) -> Floats:
         """Float[P, n + 2, n + 2]: pixels of wall between rooms, outside (n) and pockets (n + 1)."""
         # count lengths by pair of owners, over vertical and horizontal edges
         num, size = len(self.owner), n + 2
@@ -317,7 +314,7 @@ class Cells:
         found = lengths.reshape(num, size, size)
         return found + found.transpose(0, 2, 1)
 
-    def outline(self, n: int) -> tuple[Ints, Array]:
+    def outline(self, n: int) -> tuple[Ints, Floats]:
         """Corners Int[P] and area Float[P], in pixels², of the outline of rooms and pockets."""
         built = self.owner != n
         # the four cells around each vertex
@@ -329,19 +326,19 @@ class Cells:
         return (corner + 2 * crossing).sum((1, 2)), area
 
 
-def _lies_in(edges: Array, low: Array, high: Array) -> Flags:
+def _lies_in(edges: Floats, low: Floats, high: Floats) -> Flags:
     """Bool[P, N, K - 1]: spans of edges Float[P, K] that lie within low and high Float[P, N]."""
     middle = (edges[:, None, 1:] + edges[:, None, :-1]) / 2
     return (low[..., None] < middle) & (middle < high[..., None])
 
 
-def _filled(size: Array) -> Ints:
+def _filled(size: Floats) -> Ints:
     """Int[P, K]: index of each span, or of the last non-empty one before it."""
     spans = np.where(size > 0, np.arange(size.shape[1]), 0)
     return np.maximum.accumulate(spans, axis=1)
 
 
-def are_livable(rooms: Ints, boxes: Array) -> Flags:
+def are_livable(rooms: Ints, boxes: Floats) -> Flags:
     """Bool[P]: plans that meet all of these conditions.
 
     * Front door: a living room or entrance has outer wall for it.
@@ -373,7 +370,7 @@ def are_livable(rooms: Ints, boxes: Array) -> Flags:
     return fits
 
 
-def are_furnished(rooms: Ints, boxes: Array) -> Flags:
+def are_furnished(rooms: Ints, boxes: Floats) -> Flags:
     """Bool[P]: plans with space for furniture in every room."""
     clear = np.rint(boxes) / METRE + CLEAR * np.array([1, 1, -1, -1])
     sides = np.sort(clear[..., 2:] - clear[..., :2])
@@ -384,7 +381,7 @@ def are_furnished(rooms: Ints, boxes: Array) -> Flags:
     return found
 
 
-def _hold_rectangles(rooms: Ints, clear: Array) -> Flags:
+def _hold_rectangles(rooms: Ints, clear: Floats) -> Flags:
     """Bool[P]: plans in which every room, at least as large as ``LEAST``, holds that rectangle
     beside the rooms within it. ``clear``: clear boxes Float[P, N, 4], in metres."""
     n, there = rooms.shape[1], rooms != PAD
@@ -416,7 +413,7 @@ def _hold_rectangles(rooms: Ints, clear: Array) -> Flags:
     return found
 
 
-def are_compact(cells: Cells, walls: Array) -> Flags:
+def are_compact(cells: Cells, walls: Floats) -> Flags:
     """Bool[P]: plans with a simple and short outline; ``walls``: result of ``cells.walls``."""
     n = walls.shape[1] - 2
     corners, area = cells.outline(n)
@@ -425,7 +422,7 @@ def are_compact(cells: Cells, walls: Array) -> Flags:
     return fits
 
 
-def are_reached(rooms: Ints, walls: Array) -> Flags:
+def are_reached(rooms: Ints, walls: Floats) -> Flags:
     """Bool[P]: plans with a front door, ways to rooms that need one, and few doors of the living
     room."""
     n = rooms.shape[1]
@@ -467,7 +464,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
     return reached
 
 
-def are_lit(rooms: Ints, boxes: Array, walls: Array) -> Flags:
+def are_lit(rooms: Ints, boxes: Floats, walls: Floats) -> Flags:
     """Bool[P]: plans in which habitable rooms have wall for windows, and balconies outer wall."""
     # wall for windows by floor area; a balcony needs a door's width outside
     n, is_balcony = rooms.shape[1], rooms == BALCONY

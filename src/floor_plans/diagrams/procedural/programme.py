@@ -17,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES, RPLAN_VOCAB_CONFIG
-from floor_plans.diagrams.geometry import Flags, Ints
+from floor_plans.diagrams.geometry import Flags, Floats, Ints
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
 PAD = RPLAN_VOCAB_CONFIG.node_pad_id  # code of unused room slots
@@ -36,13 +35,13 @@ _LOG_WEIGHTS = _STATISTICS["log_weights"]
 _BATHROOM_SHARED_OUT = 2.0  # extra log-weight of two or more bathrooms with three or more bedrooms
 
 
-def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> Ints:
+def _draw(probs: Floats, u: Floats) -> Ints:
     """Sample indices by inverting the cumulative sum of ``probs`` Float[K] at u in [0, 1)."""
     cumulative = np.cumsum(probs)
     return np.searchsorted(cumulative / cumulative[-1], u, side="right")
 
 
-def _draw_type(name: str, u: NDArray[np.float64]) -> Ints:
+def _draw_type(name: str, u: Floats) -> Ints:
     """Sample room types of a table of the statistics."""
     table = _STATISTICS[name]
     return np.array(list(map(ROOM_TYPES.index, table)))[_draw(np.array(list(table.values())), u)]
