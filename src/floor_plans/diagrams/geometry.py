@@ -229,10 +229,8 @@ class Scale(NamedTuple):
             return None
         typical = typical_side(boxes)
         if typical == 0:
-            raise ValueError(
-                "its boxes have no extent: half of all rooms are lines or points; expected "
-                "(x0, y0, x1, y1) with x0 < x1 and y0 < y1"
-            )
+            reason = "its boxes have no extent: half of all rooms are lines or points"
+            raise ValueError(f"{reason}; expected (x0, y0, x1, y1) with x0 < x1 and y0 < y1")
         # too many relations by a large gap, or too few by a small one
         related = sum(num for _, num in plans)
         joined = related >= sum(len(box) - 1 for box in boxes)
@@ -323,10 +321,8 @@ class DrawnIn(NamedTuple):
         # lengths as they stand in the file
         raw = typical / self.metres
         if abs(math.log(max(raw, 1e-300) * _DEGREE / TYPICAL_METRES)) < 1:
-            return (
-                f"{read}, and looks drawn in degrees of longitude and latitude: project it to "
-                "metres first"
-            )
+            looks = "looks drawn in degrees of longitude and latitude"
+            return f"{read}, and {looks}: project it to metres first"
         likely = likely_unit(raw)
         if likely in (None, self.unit, "pixels"):
             return f"{read}; scale it to metres"
@@ -355,10 +351,9 @@ def check_drawings(
         for place, box, _, _ in group:
             side = typical_side([np.asarray(box, dtype=np.float64)])
             if _is_far_off(side, _MOST_OFF):
-                raise ValueError(
-                    f"{place}: its rooms do not fit metres: the shorter side of a typical room "
-                    f"measures {rounded(side)}; {drawn.remedy(side)}"
-                )
+                what = f"the shorter side of a typical room measures {rounded(side)}"
+                reason = f"its rooms do not fit metres: {what}; {drawn.remedy(side)}"
+                raise ValueError(f"{place}: {reason}")
 
 
 def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:

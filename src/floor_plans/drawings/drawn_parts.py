@@ -117,11 +117,8 @@ def read_embedded(data: object) -> FloorPlan:
         check_keys(data)
         return FloorPlan.of(BubbleDiagram.from_json(data))
     except ValueError as error:
-        raise DiagramError(
-            EMBEDDED,
-            "is not the JSON of a plan with boxes, and without it relations are measured: repair "
-            f"or delete it ({error})",
-        ) from error
+        reason = "is not the JSON of a plan with boxes, and without it relations are measured"
+        raise DiagramError(EMBEDDED, f"{reason}: repair or delete it ({error})") from error
 
 
 def unmoved_rooms(rooms: tuple[DrawnRoom, ...], embedded: FloorPlan) -> dict[int, int]:

@@ -110,11 +110,10 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     outline = flip_y(scale_shape(largest, drawn.metres))
     left, top, right, bottom = outline.bounds
     if not (right - left <= LONGEST and bottom - top <= LONGEST):
-        raise DiagramError(
-            "$INSUNITS",
-            f"drawn in {drawn.unit} the plot is {right - left:g} x {bottom - top:g} m, expected at "
-            f"most {LONGEST} m each way; set the unit that it is drawn in (in AutoCAD: UNITS)",
-        )
+        size = f"drawn in {drawn.unit} the plot is {right - left:g} x {bottom - top:g} m"
+        remedy = "set the unit that it is drawn in (in AutoCAD: UNITS)"
+        reason = f"{size}, expected at most {LONGEST} m each way; {remedy}"
+        raise DiagramError("$INSUNITS", reason)
     outline = outline.simplify(0.01)
     corners = drawn_plan.corners_of(outline)
     return tuple((round(x - left, 2), round(y - top, 2)) for x, y in corners)
@@ -139,12 +138,10 @@ def _unit_of_drawing(document: ezdxf.document.Drawing, unit: str) -> DrawnIn:
     key = "set $INSUNITS to {} (in AutoCAD: UNITS)"
     if document.units == 0:
         if unit == UNITS[0]:
-            raise DiagramError(
-                "$INSUNITS",
-                "0: the drawing has no unit; state it with data.unit=metres (evaluate: unit=, "
-                "discrete-diffusion data: --unit), or another unit, or set it, in AutoCAD with "
-                "the command UNITS",
-            )
+            options = "data.unit=metres (evaluate: unit=, discrete-diffusion data: --unit)"
+            remedy = f"state it with {options}, or another unit, or set it, in AutoCAD with the "
+            reason = f"0: the drawing has no unit; {remedy}command UNITS"
+            raise DiagramError("$INSUNITS", reason)
         return DrawnIn(unit, metres_per(unit), "unit=", "give data.unit={} (--unit {})")
     try:
         found, metre = InsertUnits(document.units), InsertUnits.Meters

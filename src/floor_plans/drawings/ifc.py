@@ -93,9 +93,6 @@ class IfcModel:
         own = ifcopenshell.guid.compress(uuid.uuid5(self._ids, f"{kind} {name}").hex)
         return self.new(kind, GlobalId=own, **attributes)
 
-    def text(self) -> str:
-        return str(self.file.to_string())
-
     def units(self) -> Any:
         """Add metres, square metres, cubic metres and radians."""
         names = ("METRE", "SQUARE_METRE", "CUBIC_METRE", "RADIAN")
@@ -232,7 +229,7 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
     ``ifc``.
     """
     check_ifc()
-    return _Building(plan, style).model.text()
+    return str(_Building(plan, style).model.file.to_string())
 
 
 def check_ifc() -> None:

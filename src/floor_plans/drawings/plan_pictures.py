@@ -97,9 +97,12 @@ def plot_plans(
     # scale, and size of the cards
     found = [plan for plan in plans if plan is not None]
     padding = _PADDING + (_CHAIN if chained else 0.0)
-    scale = scale or _largest_scale(found, cell - padding)
+    longest = max(map(_longer_side, found))
+    most = cell - padding
+    fitting = [each for each in SCALES if longest <= most * each * _METRES_PER_INCH]
+    scale = scale or (*fitting, SCALES[-1])[0]
     per_metre = 1 / (scale * _METRES_PER_INCH)
-    cell = max(max(map(_longer_side, found)) * per_metre + padding, _LEAST_CELL)
+    cell = max(longest * per_metre + padding, _LEAST_CELL)
     shown = 2 if with_diagrams else 1
     rows, columns = diagram_pictures.grid_shape(len(plans), columns, aspect=shown)
     placements = place_all([plan.diagram for plan in found]) if with_diagrams else []
@@ -131,13 +134,6 @@ def _longer_side(plan: FloorPlan) -> float:
     """Longer side of a plotted plan, in metres."""
     left, top, right, bottom = extent_of_plan(plan)
     return max(right - left, bottom - top) + OUTER_WALL
-
-
-def _largest_scale(plans: Sequence[FloorPlan], inches: float) -> int:
-    """Largest scale at which all plans fit."""
-    metres = max(map(_longer_side, plans))
-    fitting = [scale for scale in SCALES if metres <= inches * scale * _METRES_PER_INCH]
-    return fitting[0] if fitting else SCALES[-1]
 
 
 def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dead: bool) -> None:

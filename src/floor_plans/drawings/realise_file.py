@@ -252,8 +252,9 @@ class RuleReport:
             return lines[0]
         # a row for each plan, with a column for each rule
         names = [name for name in self.shares if name != ALL]
+        places = [place.removeprefix(f"{self.path}, ") for place in self.places]
         rows = [["plan", *names]]
-        for place, judgement in zip(self._names, self.judgements, strict=True):
+        for place, judgement in zip(places, self.judgements, strict=True):
             rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
         lines += ["", *_aligned_lines(rows), ""]
         # the share of plans that keep each rule, and what it demands
@@ -270,16 +271,11 @@ class RuleReport:
         table = zip(_aligned_lines(rows), meanings, strict=True)
         lines += [f"{line}  {meaning.strip()}" for line, meaning in table]
         # the findings of each plan
-        for name, judgement in zip(self._names, self.judgements, strict=True):
+        for place, judgement in zip(places, self.judgements, strict=True):
             if judgement.broken:
-                lines += ["", name]
+                lines += ["", place]
                 lines += [f"  {rule}: {found.sentence()}" for rule, found in judgement.broken]
         return "\n".join(lines)
-
-    @property
-    def _names(self) -> list[str]:
-        """Locations of the plans without the name of the file, such as ``line 3``."""
-        return [place.removeprefix(f"{self.path}, ") for place in self.places]
 
 
 def drop_invalid_plans(

@@ -282,10 +282,8 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
         return key, f"an OAS-Program, which is a brief, not a plan: {remedy}"
     # other formats with a list of room objects
     if "floor_polygon" in keys:
-        return "rooms", (
-            "rooms with a floor_polygon are those of DS2D, which are not read under this key; call "
-            f'it "spaces", as the RLVR format does, or {_WRITE}'
-        )
+        reason = "rooms with a floor_polygon are those of DS2D, which are not read under this key"
+        return "rooms", f'{reason}; call it "spaces", as the RLVR format does, or {_WRITE}'
     # parts of House-GAN++
     if "room_type" in data and not data.keys() & {"boxes", "rooms"}:
         what = "room_type and edges are" if "edges" in data else "room_type is"
@@ -295,10 +293,8 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
             '"relations"'
         )
     if has_objects:
-        return "rooms", (
-            "rooms that are objects belong to a format that is not read; expected a list of room "
-            'types, with "relations" or "boxes"'
-        )
+        reason = "rooms that are objects belong to a format that is not read"
+        return "rooms", f'{reason}; expected a list of room types, with "relations" or "boxes"'
     # annotations of pictures
     if "shapes" in data and "imagePath" in data:
         return "shapes", f"LabelMe annotations of a picture, which are not read; {_WRITE}"

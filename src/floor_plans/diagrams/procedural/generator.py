@@ -121,10 +121,10 @@ def sample_plans(
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     sizes = None if num_rooms is None else checked_range(num_rooms)
     if livable and sizes is not None:
-        raise ValueError(
-            f"data.livable=true with data.num_rooms={list(sizes)}: such plans are drawn of 4 "
-            "to 8 rooms alone; take data.livable=false, or leave data.num_rooms out"
+        reason = (
+            f"data.livable=true with data.num_rooms={list(sizes)}: such plans have 4 to 8 rooms"
         )
+        raise ValueError(f"{reason}; take data.livable=false, or leave data.num_rooms out")
     # blocks with their own random streams
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
@@ -145,10 +145,8 @@ def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
     """Return the least and most rooms; raise ``ValueError`` unless they lie within ``LARGE``."""
     given = [num_rooms] if isinstance(num_rooms, int) else list(num_rooms)
     if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
-        raise ValueError(
-            f"data.num_rooms={given}: expected the least and the most rooms of a plan, from "
-            f"{LARGE[0]} to {LARGE[1]}, such as [9,20]"
-        )
+        expected = f"the least and the most rooms of a plan, from {LARGE[0]} to {LARGE[1]}"
+        raise ValueError(f"data.num_rooms={given}: expected {expected}, such as [9,20]")
     return given[0], given[1]
 
 
