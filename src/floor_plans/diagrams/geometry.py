@@ -33,7 +33,7 @@ def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
 
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: True if all rooms are connected with room 0, by ``related`` of ``neighbours``."""
+    """Bool[M]: True if all ``num_rooms`` Int[M] are connected by ``related``, of ``neighbours``."""
     reached = transitive_closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)

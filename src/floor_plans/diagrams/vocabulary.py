@@ -197,11 +197,9 @@ def codes_of(vocab: VocabConfig) -> Codes:
     # all types are those of diagrams, "no-edge" is last
     known = {*vocab.node_types} <= {*ROOM_TYPES} and {*vocab.edge_types} <= {*RELATIONS}
     if not known or vocab.edge_types[-1] != RELATIONS[NO_EDGE]:
-        need = (
-            "a bubble diagram needs the vocabulary of rooms and relations, VocabConfig(n_max=...)"
-        )
+        expected = "the vocabulary of rooms and relations, VocabConfig(n_max=...)"
         got = f"{vocab.num_node_types} node types and {vocab.num_edge_types} edge types"
-        raise ValueError(f"{need}; got {got}")
+        raise ValueError(f"a bubble diagram needs {expected}; got {got}")
     rooms = tuple(map(ROOM_TYPES.index, vocab.node_types))
     return Codes(rooms, tuple(map(RELATIONS.index, vocab.edge_types)))
 

@@ -372,7 +372,8 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
             continue
         # another word for a room, such as "Living" or "Bedroom 2"
         if name is not None and name not in _TYPES:
-            words = [name, fields.strip_number(name)][fields.is_numbered_bedroom(name) :]
+            bare = fields.strip_number(name)
+            words = [bare] if fields.is_numbered_bedroom(name) else [name, bare]
             types = [fields.room_type_of(word, ROOM_TYPES) for word in words]
             room = nearest_type(next(filter(None, types), ""))
             name = _NAMES.get(BEDROOM if room == "Bedroom" else room)

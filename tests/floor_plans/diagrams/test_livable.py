@@ -16,12 +16,11 @@ from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import Ints, relations_from_boxes
+from floor_plans.diagrams.geometry import Floats, Ints, relations_from_boxes
 from floor_plans.diagrams.procedural import livable
 from floor_plans.diagrams.procedural.generator import cache_file, generate_plans, sample_plans
 from floor_plans.diagrams.procedural.livable import (
     METRE,
-    Array,
     Cells,
     are_livable,
     dissect_plans,
@@ -39,7 +38,7 @@ JUDGED = ("front", "access", "bath", "facade", "window", "escape", "compact", "a
 JUDGED += ("width", "largest", "airy")
 
 
-def drawn_at_random(num: int, seed: int) -> tuple[Ints, Array, Ints]:
+def drawn_at_random(num: int, seed: int) -> tuple[Ints, Floats, Ints]:
     """Rooms, boxes up to the middle of walls, boxes without walls; sound or not."""
     rng = np.random.default_rng(seed)
     rooms = sample_programmes(num, rng)
@@ -47,7 +46,7 @@ def drawn_at_random(num: int, seed: int) -> tuple[Ints, Array, Ints]:
     return rooms, boxes, draw_walls(rooms, boxes)
 
 
-def painted(rooms: Ints, boxes: Array) -> Ints:
+def painted(rooms: Ints, boxes: Floats) -> Ints:
     """The rooms of one plan on a sheet, pixel by pixel: small ones last; N outside, N + 1 in
     pockets."""
     n = len(rooms)
@@ -98,7 +97,7 @@ def test_walls_are_those_of_the_plan_drawn_pixel_by_pixel() -> None:
         assert corners[k] == (four % 2).sum() + 2 * crossing.sum()
 
 
-def judged(rooms: Ints, boxes: Array, drawn: Ints) -> set[str]:
+def judged(rooms: Ints, boxes: Floats, drawn: Ints) -> set[str]:
     """Rules that a plan breaks, once it has doors. Rectangles may be in the way of doors."""
     there = rooms != PAD
     relations = relations_from_boxes(drawn[there])
@@ -195,7 +194,7 @@ NOT_COMPACT: dict[str, dict[str, Box]] = {
 WRONG = {"reached": NOT_REACHED, "lit": NOT_LIT, "furnished": NOT_FURNISHED, "compact": NOT_COMPACT}
 
 
-def home(**moved: Box) -> tuple[Ints, Array]:
+def home(**moved: Box) -> tuple[Ints, Floats]:
     rooms = np.array([[ROOM_TYPES.index(name) for name in ROOMS]])
     boxes = METRE * np.array([[moved.get(name, HOME[name]) for name in ROOMS]])
     order = rooms.argsort(axis=1)
@@ -217,7 +216,7 @@ def test_what_is_wrong_is_seen(demand: str, moved: dict[str, Box]) -> None:
     assert not demands_met(*home(**moved))[demand]
 
 
-def demands_met(rooms: Ints, boxes: Array) -> dict[str, bool]:
+def demands_met(rooms: Ints, boxes: Floats) -> dict[str, bool]:
     n = rooms.shape[1]
     cells = Cells.of(rooms, boxes)
     walls = cells.walls(n) / METRE

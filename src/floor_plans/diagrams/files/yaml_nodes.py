@@ -144,7 +144,7 @@ def read_node(
 
 
 def parse_yaml(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
-    """Parse YAML or JSON. Raises ``BriefError`` with the line of other text or a repeated key."""
+    """Parse YAML or JSON; ``BriefError`` with the line of other text, repeated keys, no text."""
     if text.lstrip().startswith("{"):
         text = text.replace("\t", " ")  # JSON may be indented by tabs, YAML may not
     try:

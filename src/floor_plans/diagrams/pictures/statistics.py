@@ -161,12 +161,7 @@ def plot_adjacency(
 
 
 def _draw_map(
-    axes: Axes,
-    shares: Floats,
-    names: Sequence[str],
-    title: str,
-    colours: Colormap,
-    norm: Normalize,
+    axes: Axes, shares: Floats, names: Sequence[str], title: str, colours: Colormap, norm: Normalize
 ) -> None:
     """Draw the lower triangle of a symmetric array, with its values as text."""
     lower = np.tril(np.ones_like(shares, dtype=bool))

@@ -154,8 +154,9 @@ def _key(films: Sequence[_Film]) -> tuple[diagram_pictures.Entry, ...]:
     frames = [frame for film in films for frame in film.frames]
     stated = [(film, t) for film in films for frame in film.frames for t in frame.relations]
     broken = any(film.known((i, j), r) == "broken" for film, (i, j, r) in stated)
-    named, unknown = "Contradicts the positions", not all(frame.is_complete for frame in frames)
-    return diagram_pictures.key_entries(frames, unknown=unknown, broken=named if broken else "")
+    unknown = not all(frame.is_complete for frame in frames)
+    name = "Contradicts the positions" if broken else ""
+    return diagram_pictures.key_entries(frames, unknown=unknown, broken=name)
 
 
 def _evenly(count: int, most: int) -> list[int]:

@@ -121,10 +121,10 @@ def sample_plans(
             raise ValueError(f"{name}={value}: expected an integer >= 0")
     sizes = None if num_rooms is None else checked_range(num_rooms)
     if livable and sizes is not None:
-        reason = (
-            f"data.livable=true with data.num_rooms={list(sizes)}: such plans have 4 to 8 rooms"
-        )
-        raise ValueError(f"{reason}; take data.livable=false, or leave data.num_rooms out")
+        reason = "such plans are drawn of 4 to 8 rooms alone"
+        remedy = "take data.livable=false, or leave data.num_rooms out"
+        both = f"data.livable=true with data.num_rooms={list(sizes)}"
+        raise ValueError(f"{both}: {reason}; {remedy}")
     # blocks with their own random streams
     num_blocks = max(1, -(-num // BLOCK_SIZE))
     numbers = progress.track(range(num_blocks), "generating plans", f"blocks of {BLOCK_SIZE:,}")
