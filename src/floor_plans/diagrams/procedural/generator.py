@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -171,9 +170,12 @@ def cached_plans(
         "boxes": (np.int16, (num, width, 4)),
         "relations": (np.int16, (num, width, width)),
     }
+
+    def sample() -> dict[str, Ints]:
+        return vars(sample_plans(num, seed, num_rooms, livable=livable))
+
     path = cache_file(num, seed, num_rooms, livable=livable)
-    sample = partial(sample_plans, num, seed, num_rooms, livable=livable)
-    arrays = cached_arrays(path, "plans", expected, lambda: vars(sample()))
+    arrays = cached_arrays(path, "plans", expected, sample)
     return PlanArrays(**{name: array.astype(np.int64) for name, array in arrays.items()})
 
 
