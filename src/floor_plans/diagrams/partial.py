@@ -13,19 +13,12 @@ from torch import Tensor
 
 from discrete_diffusion.data import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.diagram import BubbleDiagram, named_parts
 from floor_plans.diagrams.files import code_tables, fields
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, check_spelling
-from floor_plans.diagrams.vocabulary import (
-    INVERSE,
-    NO_EDGE,
-    ORDERS,
-    RELATIONS,
-    ROOM_TYPES,
-    PlanVocabulary,
-    codes_of,
-)
+from floor_plans.diagrams.vocabulary import NO_EDGE, RELATIONS, ROOM_TYPES, PlanVocabulary, codes_of
 
 
 class StatedRelation(NamedTuple):
@@ -47,7 +40,7 @@ class StatedRelation(NamedTuple):
 
     def seen_from(self, room: int) -> int:
         """Code of the relation read from ``room``, one of the two."""
-        return self.code if room == self.i else INVERSE[self.code]
+        return self.code if room == self.i else vocabulary.INVERSE[self.code]
 
 
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:
@@ -56,7 +49,7 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
     import networkx
 
     by_pair: dict[tuple[int, int], StatedRelation] = {}
-    graphs = [networkx.DiGraph() for _ in ORDERS]
+    graphs = [networkx.DiGraph() for _ in vocabulary.ORDERS]
     for relation in stated:
         # a second relation of a pair
         if (before := by_pair.get(relation.pair)) is not None:
@@ -68,7 +61,7 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
             raise DiagramError(relation.field, reason)
         by_pair[relation.pair] = relation
         # add an arc to the graph of each order, and look for a path back
-        for (what, signs), graph in zip(ORDERS, graphs, strict=True):
+        for (what, signs), graph in zip(vocabulary.ORDERS, graphs, strict=True):
             if signs[relation.code] == 0:
                 continue
             ends = relation.i, relation.j

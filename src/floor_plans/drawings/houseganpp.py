@@ -276,17 +276,8 @@ def _to_metres(shape: shapely.Geometry) -> shapely.Geometry:
     return shapely.transform(shape, lambda corners: (corners * _METRES).round(_DIGITS) + 0.0)
 
 
-_NAMES = {
-    "LivingRoom": "living_room",
-    "Kitchen": "kitchen",
-    BEDROOM: "bedroom",
-    "Bathroom": "bathroom",
-    "Balcony": "balcony",
-    "Entrance": "entrance",
-    "DiningRoom": "dining_room",
-    "StudyRoom": "study_room",
-    "Storage": "storage",
-}
+_OWN_TYPES = CODE_TABLES["houseganpp"].rooms.values()
+_NAMES = {room: room.replace("Room", "_room").lower() for room in _OWN_TYPES}
 _TYPES = {name: room for room, name in _NAMES.items()}
 _ALIKE = {
     room: tuple(k for k, name in enumerate(ROOM_TYPES) if nearest_type(name) == room)

@@ -20,15 +20,9 @@ from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan
 from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
 from floor_plans.diagrams.vocabulary import NO_EDGE
+from floor_plans.drawings import polygon_files
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines, read_rlvr
-from floor_plans.drawings.polygon_files import (
-    Part,
-    check_listed,
-    data_set_records,
-    read_geojson,
-    storeys_of_drawing,
-)
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Fields of plans of any format, to find misspelt keys."""
@@ -88,7 +82,7 @@ def parse_plan(
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
         raise DiagramError(CODES_FIELD, reason)
     plan = parse(data, own or codes or OUR_TABLE, max_nodes, threshold)
-    check_listed(data, plan.diagram.num_rooms)
+    polygon_files.check_listed(data, plan.diagram.num_rooms)
     if not plan.duplicate:
         foreign_files.check_metadata(plan.diagram.metadata)
     return plan
@@ -223,7 +217,7 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
 """Fields that identify a format by the first field that a plan has, with the table of its room
 codes, if the format fixes the table, and the parser."""
 
-_DRAWING_READERS = {"features": read_geojson, "spaces": read_rlvr}
+_DRAWING_READERS = {"features": polygon_files.read_geojson, "spaces": read_rlvr}
 """Fields that identify a drawing in metres, each with its reader."""
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf")
@@ -267,14 +261,14 @@ def _file_records(
     path: Path, max_nodes: int, threshold: float, unit: str, names: OwnNames
 ) -> Iterator[Record[Plan]]:
     """Records of a file. Raises ``DiagramError`` for a file without plans."""
-    suffix = suffix_of(path)
+    suffix, gap = suffix_of(path), threshold * metres_per(unit)
 
     def parse(data: Any, codes: str | None) -> Plan:
         data = names.translate(data)
         return parse_plan(data, max_nodes=max_nodes, threshold=threshold, unit=unit, codes=codes)
 
     # the content decides first, then the suffix
-    if (records := data_set_records(path, max_nodes, threshold * metres_per(unit))) is not None:
+    if (records := polygon_files.data_set_records(path, max_nodes, gap)) is not None:
         yield from records
     elif is_mat_file(path):
         for number, values in enumerate(mat_records(path), start=1):
@@ -294,7 +288,7 @@ def _file_records(
         def parse_drawing(codes: str | None) -> Plan:
             with foreign_files.open_plans(path) as file:
                 drawing = read_dxf(file.read(), unit=unit, names=names)
-            return drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
+            return drawing.plan(max_nodes=max_nodes, gap=gap)
 
         yield Record(path, "", RoomCodes(), parse_drawing)
     elif foreign_files.holds_document(path, suffix):
@@ -337,7 +331,7 @@ def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterat
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
             data = foreign_files.load_plan_json(line)
-            is_one = len(storeys_of_drawing(data)) == 1
+            is_one = len(polygon_files.storeys_of_drawing(data)) == 1
         except DiagramError as error:
             yield wrong_record(path, where, error)
             return
@@ -350,11 +344,11 @@ def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterat
 def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterator[Record[Plan]]:
     """Record of a JSON object, or several for a drawing of several plans."""
 
-    def parse_part(part: Part, codes: str | None) -> Plan:
+    def parse_part(part: polygon_files.Part, codes: str | None) -> Plan:
         return part.labelled(parse(part.data, codes))
 
     try:
-        parts = storeys_of_drawing(data)
+        parts = polygon_files.storeys_of_drawing(data)
     except DiagramError as error:
         yield wrong_record(path, where, error)
         return

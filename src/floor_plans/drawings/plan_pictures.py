@@ -27,12 +27,7 @@ from matplotlib.patches import Polygon, Rectangle
 from discrete_diffusion.viz import TEXT
 from floor_plans.diagrams.pictures import diagram_pictures
 from floor_plans.diagrams.pictures.bubbles import HINT_LINE
-from floor_plans.diagrams.pictures.diagram_pictures import (
-    CAPTION,
-    POINTS_PER_INCH,
-    Sheet,
-    text_width,
-)
+from floor_plans.diagrams.pictures.diagram_pictures import CAPTION, POINTS_PER_INCH, Sheet
 from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms, translated_word
 from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen
@@ -161,7 +156,7 @@ def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
             axes.add_collection(hatching, autolim=False)
         x += 0.12 if mark else 0.0
         axes.text(x, y + 0.065, text, fontsize=SMALL, **CAPTION)
-        x += text_width(text) * SMALL / POINTS_PER_INCH
+        x += diagram_pictures.text_width(text) * SMALL / POINTS_PER_INCH
 
 
 _INCH = 25.4  # millimetres per inch
@@ -258,7 +253,7 @@ def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: s
 
 def _fitting_size(text: str, points: float, width: float) -> float:
     """Size of bold letters for a text to fit ``width`` millimetres; at most ``points``."""
-    return min(points, width / _INCH * POINTS_PER_INCH / (1.15 * text_width(text)))
+    return min(points, width / _INCH * POINTS_PER_INCH / (1.15 * diagram_pictures.text_width(text)))
 
 
 def _plot_text(axes: Axes, x: float, y: float, text: str, points: float, **look: Any) -> None:

@@ -22,14 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from floor_plans.diagrams.files import fields
 from floor_plans.diagrams.files.code_tables import RoomCodes
-from floor_plans.diagrams.files.fields import (
-    DiagramError,
-    finite_number,
-    plain,
-    required_list,
-    room_code,
-)
+from floor_plans.diagrams.files.fields import DiagramError, plain, room_code
 from floor_plans.diagrams.files.foreign_files import BYTE_ORDER_MARK, open_plans
 from floor_plans.diagrams.files.records import Note, Plan, Record
 from floor_plans.drawings import drawn_plan
@@ -72,11 +67,10 @@ def storeys_of_drawing(data: Any) -> list[Part]:
     whole = [Part("", data, {})]
     if not isinstance(data, Mapping) or "rooms" in data:
         return whole
-    is_geojson = isinstance(data.get("features"), list)
-    key = "features" if is_geojson else "spaces"
-    items = data.get(key)
-    if not isinstance(items, list):
+    key = next((key for key in ("features", "spaces") if isinstance(data.get(key), list)), None)
+    if key is None:
         return whole
+    items, is_geojson = data[key], key == "features"
     # rooms, and the keys that state their parts
     facts = [_as_mapping(item) for item in items]
     if is_geojson:
@@ -192,7 +186,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     doors: list[DrawnDoor] = []
     boundaries: list[shapely.Geometry] = []
     num_others = 0
-    for k, feature in enumerate(required_list(data, "features")):
+    for k, feature in enumerate(fields.required_list(data, "features")):
         where = f"features[{k}]"
         about = feature.get("properties") if isinstance(feature, Mapping) else None
         if not isinstance(about, Mapping):
@@ -353,7 +347,7 @@ def _resplan_plans(path: Path) -> Iterator[tuple[str, Callable[[], Shapes]]]:
 
 def _shapes_of_resplan(plan: Mapping[str, Any]) -> Shapes:
     """Shapes of a plan of ResPlan: "area" is that of "inner", in square metres."""
-    inner, area = plan.get("inner"), finite_number(plan.get("area"), "area")
+    inner, area = plan.get("inner"), fields.finite_number(plan.get("area"), "area")
     if not isinstance(inner, shapely.Geometry) or not inner.area > 0 or area <= 0:
         raise DiagramError("inner", 'expected a polygon, and its square metres as "area"')
     scale = (area / inner.area) ** 0.5

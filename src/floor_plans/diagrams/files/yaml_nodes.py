@@ -15,7 +15,6 @@ import yaml
 
 MAX_BYTES = 100_000  # largest size of the file of a brief, in bytes
 _LONGEST_TEXT = 80  # most characters of a rule that a message quotes
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 class BriefError(ValueError):
@@ -195,7 +194,7 @@ class _Reading:
             if kind == "null":
                 value = None
             elif kind == "bool":
-                value = _BOOLEANS.get(value.lower(), value)
+                value = yaml.SafeLoader.bool_values.get(value.lower(), value)
             elif kind == "int" and re.fullmatch(r"[+-]?\d{1,9}", value):
                 value = int(value)
         self._open.pop()
