@@ -23,8 +23,7 @@ def add_furnishing(rooms: RoomConstraints) -> None:
     the rooms in the box and, in rooms with a depth ``in_front`` of doors, apart from doors:
     ``rooms.free`` has it for the walls that doors are in.
     """
-    rooms.is_furnished, spec = True, rooms.spec
-    add = partial(rooms.add_literal, Priority.FURNISH)
+    spec, add = rooms.spec, partial(rooms.add_literal, Priority.FURNISH)
     furniture, shape, largest = (spec.rule(name) for name in ("furniture", "shape", "largest"))
     for i, kind in enumerate(rooms.kinds):
         if furniture is not None and (sizes := furniture["least"].get(kind)):

@@ -54,9 +54,8 @@ class PlanModel:
     penalties. These are for slits between related rooms, access through private rooms, recesses,
     and living rooms in the north. Boxes end in the middle of walls.
 
-    ``hall``: add a hall. ``furnished``: False to leave out the rules on furnishing. ``unknown``:
-    pairs with any relation. ``requested``: the rooms with a target area; None: all rooms.
-    ``least_grid``: minimum side of the grid, decimetres.
+    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: the rooms with a
+    target area; None: all rooms. ``least_grid``: minimum side of the grid, decimetres.
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class PlanModel:
         spec: PlanSpec,
         *,
         hall: bool = False,
-        furnished: bool = True,
         unknown: Iterable[tuple[int, int]] = (),
         requested: Collection[int] | None = None,
         least_grid: int = 0,
@@ -78,8 +76,7 @@ class PlanModel:
             tuple(rooms), pairs, spec, hall=hall, unknown=unknown, least_grid=least_grid
         )
         self.requested = self.rooms.add_area_targets(requested)
-        if furnished:
-            add_furnishing(self.rooms)
+        add_furnishing(self.rooms)
         self.outline = OutlineConstraints(self.rooms)
         self.box_model, self.cp = self.rooms.box_model, self.rooms.cp
         # the objective: dead area, and absolute deviations of floors from their targets
@@ -318,9 +315,7 @@ class DoorConstraints:
         added hall has the front door. ``elsewhere``: rooms next to it, with the literals of their
         doors to other rooms, by which closets and all baths but one may be entered."""
         entry, kinds = self.spec.rule("entry"), self.rooms.kinds
-        if not self.rooms.is_furnished or entry is None:
-            return
-        if kinds[root] != "LivingRoom" or len(kinds) < entry["num_rooms"]:
+        if entry is None or kinds[root] != "LivingRoom" or len(kinds) < entry["num_rooms"]:
             return
         spared, num = [], sum(kinds[i] not in ("Balcony", HALL) for i in elsewhere)
         baths = [i for i in elsewhere if kinds[i] == "Bathroom"]
@@ -336,7 +331,7 @@ class DoorConstraints:
 
     def _add_air(self) -> None:
         """Add soft constraints: kitchens have an outer wall, or a wall to a balcony."""
-        if not self.rooms.is_furnished or (air := self.spec.rule("airy")) is None:
+        if (air := self.spec.rule("airy")) is None:
             return
         length, kinds = math.ceil(air["length"] * PER_METRE), self.rooms.kinds
         opened = {kind for pair in self.asked.open for side in pair for kind in side}

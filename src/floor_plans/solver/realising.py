@@ -43,9 +43,8 @@ EFFORT = 0.6
 constraints can be satisfied; to show that requirements conflict, and again to reduce the
 conflict."""
 
-_EFFORT_AREAS, _EFFORT_RULES = 0.9, 1.2
-"""Efforts to decide whether all soft constraints but areas can be satisfied, and those of the
-rules."""
+_EFFORT_RULES = 1.2
+"""Effort to decide whether all soft constraints of the rules can be satisfied."""
 
 _POLISH, _POLISH_ALONE, _LEAST_CHANGE = 0.48, 0.6, 0.6
 """Effort to improve an incumbent: with rules, without, and to bring it closer to an earlier
@@ -56,9 +55,10 @@ _EFFORT_WHY = 0.3  # effort of each call of the solver that explains a missing p
 _EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
 """Effort to find another relation, and of each one that is tried."""
 
-_MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS = 10.0, 2.5, 1.0
+_MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS, _MOST_FOR_PROOFS = 10.0, 2.5, 1.0, 1.2
 """Effort of all searches for a plan, under a minute. Two shares of it are kept back: to find a plan
-once a model is chosen, and to explain what the best plan breaks."""
+once a model is chosen, and to explain what the best plan breaks, which takes no more than the
+last."""
 
 _SPARE = 2
 """Further plans searched to replace ones that break rules although the soft constraints of the
@@ -93,10 +93,14 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
         # try target areas until nothing can improve
         decided, best = True, None
         for areas in (job.spec.areas, *job.other_areas):
-            is_spent = _effort_to_spare() < 0
-            if best is not None and (not best.may_improve or is_spent or stop_asked()):
-                break
-            spec = replace(job.spec, areas=areas)
+            spec, is_spent = replace(job.spec, areas=areas), _effort_to_spare() < 0
+            if best is not None:
+                # of plans for rules, those on a given outline may have other areas, the others
+                # may keep more rules
+                given = spec.outline.boundary is not None
+                is_asked = bool(spec.rules.rules) and given == bool(best.broken)
+                if not best.may_improve or is_asked or is_spent or stop_asked():
+                    break
             ruled_out, found = _search_plans(job, spec, best, stop_asked)
             decided = decided and ruled_out
             best = min(filter(None, (best, found)), key=lambda each: each.rank, default=None)
@@ -204,42 +208,49 @@ class PlanSearch:
         keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft constraints
         can be satisfied without a hall.
         """
-        plain = self._model(hall=False)
-        if self._meets(plain, EFFORT) or not self._spec.rules.rules:
-            yield plain
+        plain, alone = self._model(hall=False), self._spec.dropped_for_rules
+        if meet_all or not self._spec.rules.rules:
+            if self._meets(plain, EFFORT) or not self._spec.rules.rules:
+                yield plain
             return
-        if meet_all:
-            return
-        halls = [self._model(hall=True)] if self._may_have_hall else []
-        bare = [self._model(hall=hall, furnished=False) for hall in (False, True)[: 1 + len(halls)]]
-        rules_alone = self._spec.dropped_for_rules
-        # boxes that keep the other rules may be near to ones that can be furnished
-        keeps = any(self._meets(bare[0], EFFORT, dropped) for dropped in (ONLY_AREAS, rules_alone))
-        if keeps and plain.search.approach(bare[0].search, rules_alone, self._seed):
-            yield plain
-            return
-        for models in ([plain, *halls], bare):
-            for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
-                answers = []
-                for k, model in enumerate(models):
-                    answers.append(answer := self._meets(model, effort, dropped))
-                    if answer:
-                        # a plan that is not furnished is improved
-                        full = (plain, *halls)[k]
-                        if model is not full and full.search.start_from(model.search):
-                            model = full
-                        yield from (model, plain) if k else (model,)
-                        return
-                # every answer is a proof, of all rules
-                self.excluded |= dropped == WITHOUT_RULES and models != bare and None not in answers
+        models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
+        answers = list[bool | None]()
+        for model in models:
+            answers.append(self._keeps_rules(model))
+            if answers[-1]:
+                # a plan that keeps the rules is moved until rooms have their areas
+                model.search.climb(_EFFORT_EACH, self._seed)
+                model.search.approach(NOTHING, self._seed, far=False)
+                yield from dict.fromkeys((model, plain))
+                return
+        self.excluded |= alone == WITHOUT_RULES and set(answers) == {False}
         # no model keeps all rules: does a hall help with circulation?
         kept = plain.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         helpful = [
             each
-            for each in halls
+            for each in models[1:]
             if not kept and each.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         ]
-        yield from (*helpful, plain) if kept is False else (plain, *helpful)
+        for model in (*helpful, plain) if kept is False else (plain, *helpful):
+            if not model.search.is_begun:
+                model.search.climb(EFFORT, self._seed)
+            model.search.approach(alone, self._seed, far=False)
+            yield model
+
+    def _keeps_rules(self, model: PlanModel) -> bool | None:
+        """Return the answer of ``SoftSearch.meets`` for the rules, however a plan is found."""
+        alone, is_given = self._spec.dropped_for_rules, self._spec.outline.boundary is not None
+        # areas within half of their targets guide the search, but seldom fill a given outline
+        answer = self._meets(model, EFFORT, alone if is_given else ONLY_AREAS)
+        if answer or (is_given and answer is False):
+            return answer
+        # boxes that keep the other rules may be near to ones that can be furnished
+        for dropped in (alone,) if is_given else (ONLY_AREAS, alone):
+            if answer := self._meets(model, EFFORT, dropped | {Priority.FURNISH}):
+                if model.search.approach(alone, self._seed):
+                    return True
+                break
+        return answer is not False and self._meets(model, _EFFORT_RULES, alone)
 
     def _meets(
         self, model: PlanModel, effort: float, dropped: frozenset[Priority] = NOTHING
@@ -344,7 +355,12 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
     if not (found.broken and job.proofs):
         return found
     spec = replace(job.spec, areas=found.areas)
-    # prove each broken rule by itself, then explain
+    with limited_effort(min(_MOST_FOR_PROOFS, effort_left.get())):
+        return _with_proofs(job, spec, found)
+
+
+def _with_proofs(job: Job, spec: PlanSpec, found: Realised) -> Realised:
+    """Prove each broken rule by itself, then explain."""
     proved = PlanSearch(job, spec).proved(found.broken)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
@@ -377,9 +393,9 @@ def _find_variants(
             if turn < job.variants:
                 if job.variants > 1:
                     going.begin()
-            # a spare plan has to satisfy as much
+            # a spare plan has to keep as many rules
             elif isinstance(model, PlanModel) and not model.search.meets(
-                EFFORT, seed, model.search.missed
+                EFFORT, seed, model.search.missed | spec.dropped_for_rules
             ):
                 break
             found, boxes = model.find_best(EFFORT, polish, seed)

@@ -94,7 +94,7 @@ class RoomConstraints:
 
     ``floors``: square decimetres of every room's floor. ``inside``: pairs (inner, outer) by their
     relations; ``in_corner``: literal of each pair whose first room may lie in a corner of the
-    second's box. ``free``: rectangles of rooms that doors keep clear of, once ``is_furnished``.
+    second's box. ``free``: rectangles of rooms that doors keep clear of.
     ``bends``: how each room may bend around corners of the outline. ``unrelated``: pairs of rooms
     without a relation.
     ``soft``: soft constraints, also of other groups. Rooms without a relation are at least 0.7 m
@@ -139,7 +139,6 @@ class RoomConstraints:
         self.in_corner: dict[tuple[int, int], Any] = {}
         self.free: dict[int, FreeRectangle] = {}
         self.bends: dict[int, list[Bend]] = {}
-        self.is_furnished = False
         self._passage = PASSAGE if spec.rule("shape") is None else STRIP
         self.box_model = BoxModel(len(self.rooms), rule, off_line=1)
         self.cp, self.literal = self.box_model.model, self.box_model.literal

@@ -9,14 +9,21 @@ from typing import Any
 
 from floor_plans.plans.box_model import Boxes
 from floor_plans.solver.outline_constraints import OutlineConstraints
-from floor_plans.solver.spec import NO_REQUIREMENT, NOTHING, Priority, Requirement, SoftConstraint
+from floor_plans.solver.spec import (
+    NO_REQUIREMENT,
+    NOTHING,
+    ONLY_AREAS,
+    WITHOUT_RULES,
+    Priority,
+    Requirement,
+    SoftConstraint,
+)
 
-_STEPS, _STEPS_OF_PLOTS = (4, 2, 1), (4, 1, 2)
-"""Decimetres of the grids searched for a plan that satisfies all soft constraints, the coarsest
-first.
+_STEPS = 4, 1
+"""Decimetres of the grids searched for a plan that satisfies all soft constraints, in turn.
 
-Most plans exist on grids of 0.4 m, where they are found three times as fast. If an outline is to be
-filled, a failure there usually means infeasibility, which the finest grid shows.
+Most plans exist on grids of 0.4 m, where they are found three times as fast. An outline that is to
+be filled may not fit such a grid, which is shown at once; the finest shows that no plan does.
 """
 
 _NEAR, _EACH = 6, 0.1  # radius of the local search in decimetres, and effort of each step
@@ -44,6 +51,11 @@ class _Incumbent:
     value: Any = None
     spent: float = 0.0
 
+    @property
+    def num_met(self) -> tuple[int, int]:
+        """Satisfied constraints that serve a rule, and all."""
+        return sum(each.priority not in WITHOUT_RULES for each in self.soft), len(self.soft)
+
 
 class SoftSearch:
     """Search for boxes that satisfy soft constraints together, by priority.
@@ -55,8 +67,8 @@ class SoftSearch:
         self._outline, self._soft = outline, outline.rooms.soft
         self._box_model, self._cp = outline.rooms.box_model, outline.cp
         self.missed: frozenset[Priority] = NOTHING
-        # results of ``meets`` by dropped priorities; ``satisfy`` starts from them
-        self._asked: dict[frozenset[Priority], _Incumbent] = {}
+        # plans for most soft constraints; ``satisfy`` starts from the best
+        self._asked: list[_Incumbent] = []
 
     def meets(
         self, effort: float, seed: int, dropped: frozenset[Priority] = NOTHING
@@ -64,42 +76,56 @@ class SoftSearch:
         """Return True if some plan satisfies all soft constraints but ``dropped`` priorities, False
         if none does, None if undecided. Call it before ``satisfy``, which starts from the
         result."""
-        self._asked[dropped] = found = self.solve_all(dropped, effort, seed)
+        self._asked.append(found := self.solve_all(dropped, effort, seed))
         return found.answer
 
-    def start_from(self, other: SoftSearch) -> bool:
-        """Start ``satisfy`` from the boxes that ``other`` found first, of the same rooms with fewer
-        soft constraints, and from the constraints they meet. Returns True if they are feasible."""
-        hint = other._first_boxes()
-        self._cp.maximize(sum(_literals(self._soft)))
-        model = self._box_model
-        answer, boxes = model.solve(_EACH, hint=hint, around=0)
-        self._cp.clear_objective()
-        if boxes is not None:
-            met = [each for each in self._soft if model.value(each.literal)]
-            self._asked[NOTHING] = _Incumbent(met, answer, boxes, model.value)
-        return boxes is not None
+    def climb(self, effort: float, seed: int) -> None:
+        """Add one priority after the other to the best plan so far, each search from the boxes of
+        the one before; one that is undecided is dropped, and where rules count, areas are left to
+        the objective. ``satisfy`` and ``approach`` start from the result."""
+        found, left_out = self._best(), ONLY_AREAS if self._outline.spec.rules.rules else NOTHING
+        for priority in [each for each in Priority if each not in left_out]:
+            new = [each for each in self._soft if each.priority == priority]
+            if not (new := _not_among(new, found.soft)):
+                continue
+            tried = [*found.soft, *new]
+            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
+            if answer:
+                found = _Incumbent(tried, answer, boxes, self._box_model.value)
+        self._asked.append(found)
 
-    def approach(self, other: SoftSearch, dropped: frozenset[Priority], seed: int) -> bool:
-        """Move the boxes that ``other`` found first until they satisfy all soft constraints but
-        ``dropped`` priorities, near them and then anywhere. Returns True if they do; ``satisfy``
-        starts from them."""
-        literals = _literals(soft := self._remaining(dropped))
-        model, boxes, missed = self._box_model, other._first_boxes(), math.inf
-        self._cp.minimize(sum(literal.negated() for literal in literals))
-        for effort, how in _APPROACHES:
+    @property
+    def is_begun(self) -> bool:
+        """True if there are boxes for ``approach`` and ``satisfy`` to start from."""
+        return self._best().boxes is not None
+
+    def approach(self, dropped: frozenset[Priority], seed: int, *, far: bool = True) -> bool:
+        """Move the best boxes so far until they satisfy all soft constraints but ``dropped``
+        priorities: near them, and then, if ``far``, anywhere. Returns True if they keep all rules;
+        ``satisfy`` starts from what they satisfy in any case."""
+        model, soft, missed = self._box_model, self._remaining(dropped), math.inf
+        if (boxes := self._best().boxes) is None:
+            return False
+        self._cp.minimize(sum(literal.negated() for literal in _literals(soft)))
+        for effort, how in _APPROACHES if far else _APPROACHES[:2]:
             boxes, missed = self.improve(boxes, missed, effort, seed, **how)
             if not missed:
                 break
+        # all that these boxes satisfy
+        self._cp.maximize(sum(_literals(self._soft)))
+        boxes = model.solve(_EACH, seed=seed, hint=boxes, around=0)[1]
         self._cp.clear_objective()
-        answer, met = model.solve(_EACH, seed=seed, hint=boxes, fixed=literals, around=0)
-        if answer:
-            self._asked[dropped] = _Incumbent(soft, answer, met, model.value)
-        return bool(answer)
+        if boxes is not None:
+            met = [each for each in self._soft if model.value(each.literal)]
+            self._asked.append(_Incumbent(met, True, boxes, model.value))
+        # are all rules kept?
+        needed = self._remaining(self._outline.spec.dropped_for_rules)
+        return not _not_among(needed, self._best().soft)
 
-    def _first_boxes(self) -> Boxes:
-        """Boxes that ``meets`` found first."""
-        return next(each.boxes for each in self._asked.values() if each.boxes is not None)
+    def _best(self) -> _Incumbent:
+        """Result with the most satisfied constraints that serve rules, if one has boxes."""
+        met = [each for each in self._asked if each.boxes is not None]
+        return max(met, key=lambda each: each.num_met, default=_Incumbent())
 
     def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
         """Find a plan that satisfies all soft constraints except ``dropped`` priorities. The search
@@ -109,12 +135,11 @@ class SoftSearch:
         literals = _literals(soft)
         # searches in turn, each with a part of the effort
         uncut = [cut.is_used.negated() for cut in self._outline.cuts]
-        steps = _STEPS_OF_PLOTS if self._outline.filling else _STEPS
-        tries = [([*literals, *uncut], steps[0])] if uncut else []
-        tries += [(literals, step) for step in steps]
-        answer, boxes, spent, each = None, None, 0.0, effort / len(tries)
-        for fixed, step in tries:
-            is_fine = step == 1
+        tries = [([*literals, *uncut], _STEPS[0])] if uncut else []
+        tries += [(literals, step) for step in _STEPS]
+        answer, boxes, spent = None, None, 0.0
+        for k, (fixed, step) in enumerate(tries):
+            is_fine, each = step == 1, max(0.0, effort - spent) / (len(tries) - k)
             answer, boxes = self._box_model.solve(
                 each, seed=seed, fixed=fixed, taking_turns=is_fine, light=not is_fine, step=step
             )
@@ -132,25 +157,16 @@ class SoftSearch:
         ``BoxModel.solve`` and the boxes. The search starts from the best result of ``meets``.
         Without one, all constraints that do not conflict are tried at once, and if that is
         undecided, priority by priority."""
-        # start from what is known to be feasible
-        asked, self._asked = self._asked, {}
+        # what is known to be feasible; the objective adds what it can
         self._cp.clear_objective()
-        soft = sorted(self._soft, key=lambda constraint: constraint.priority)
-        met = [each for each in asked.values() if each.answer]
-        found = max(met, key=lambda each: len(each.soft), default=_Incumbent())
-        if not asked:
+        if not self._asked:
+            soft = sorted(self._soft, key=lambda constraint: constraint.priority)
             answer, boxes = self._meet(soft, effort / 3, seed)
             if answer is not None:
                 return answer, boxes
-        # add priority by priority; one that is undecided is dropped
-        for priority in Priority:
-            of_priority = [constraint for constraint in soft if constraint.priority == priority]
-            if not (new := _not_among(of_priority, found.soft)):
-                continue
-            tried = [*found.soft, *new]
-            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
-            if answer:
-                found = _Incumbent(tried, answer, boxes, self._box_model.value)
+        if self._best().boxes is None:
+            self.climb(effort, seed)
+        found, self._asked = self._best(), []
         # not even the first priority: any boxes will do
         if found.boxes is None:
             return self._box_model.solve(2 * effort, seed=seed, taking_turns=True)
