@@ -345,7 +345,7 @@ class DoorConstraints:
     def _add_balconies(self) -> None:
         """Add soft constraints: balconies are as wide as deep along a room, a common one if there
         is a choice, or lie in the corner of one."""
-        if not self.rooms.is_furnished or self.spec.rule("shape") is None:
+        if self.spec.rule("shape") is None:
             return
         for i in (i for i, room in enumerate(self.rooms.rooms) if room == BALCONY):
             side, pairs = self.rooms.box_model.sides(i), [p for p in self._walls if i in p]
