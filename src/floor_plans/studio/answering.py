@@ -174,10 +174,18 @@ def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
     body = read_body(bodies.CheckBody, content)
     if (body.diagram is None) == (body.brief is None):
         raise ValueError("body: give a diagram or a brief, one of them")
+    # a brief, with a sentence for each rule, and whether a diagram can meet it
     if body.diagram is None:
         brief = brief_of(body.brief or {})
         brief.facts_with_plot()
-        return _check_brief(brief, n_max, words)
+        possible = feasibility(brief, n_max, words)
+        return {
+            "ok": possible.can_be_met is not False,
+            "rules": list(sentences(brief)),
+            "verdict": brief_verdict(possible, brief, n_max, words, "the brief"),
+            "keys": [source.key for source in possible.contradiction],
+            "because": [source.text for source in possible.contradiction],
+        }
     # a complete diagram has a floor plan, or relations that contradict each other
     drawn = body.diagram.as_drawn()
     diagram: BubbleDiagram | PartialDiagram = drawn
@@ -252,18 +260,6 @@ def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> l
             rooms = zip(place.centres, place.radii, strict=True)
             each["positions"] = [[round(float(v), 3) for v in (x, y, r)] for (x, y), r in rooms]
     return found
-
-
-def _check_brief(brief: Brief, n_max: int, words: PlanVocabulary) -> dict[str, Any]:
-    """Explain a brief, with a sentence for each rule, and decide if a diagram can meet it."""
-    found = feasibility(brief, n_max, words)
-    return {
-        "ok": found.can_be_met is not False,
-        "rules": list(sentences(brief)),
-        "verdict": brief_verdict(found, brief, n_max, words, "the brief"),
-        "keys": [source.key for source in found.contradiction],
-        "because": [source.text for source in found.contradiction],
-    }
 
 
 def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
