@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from discrete_diffusion.config import counted
@@ -92,12 +91,8 @@ def make_plans(
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request, asked = with_brief(request, brief)
     # sample diagrams, find a plan of each, keep the best
-    draw = partial(
-        candidate_diagrams, model, num=num, candidates=candidates, brief=asked, num_rooms=num_rooms
-    )
-    jobs, _ = possible_jobs(request, draw(request.seed))
-    tried = tried_plans(request, jobs, draw, num, strict, threads=threads)
-    return best_plans(filter(None, tried), num, strict)
+    search = PlanSearch(model, request, num, candidates, asked, num_rooms, strict, threads)
+    return search.best(filter(None, search.tried(search.jobs()[0])))
 
 
 def with_brief(request: PlanRequest, brief: AnyBrief) -> tuple[PlanRequest, AnyBrief | Brief]:
@@ -167,28 +162,82 @@ def _rules_of(facts: PlanFacts, base: RuleSet) -> dict[str, Parameters]:
     return found
 
 
-def candidate_diagrams(
-    model: Any,
-    seed: int,
-    *,
-    num: int,
-    candidates: int | None = None,
-    brief: Mapping[str, Any] | str | Brief | None = None,
-    num_rooms: int | None = None,
-) -> list[BubbleDiagram]:
-    """Sample distinct diagrams from a model; see ``make_plans`` for the arguments."""
-    # check numbers before sampling
-    candidates = 2 * num if candidates is None else candidates
-    if num < 1:
-        raise ValueError(f"num={num}: expected at least 1")
-    if candidates < num:
-        raise ValueError(f"candidates={candidates}: expected at least num={num}")
-    # sample, and drop duplicates
-    asked = {"brief": brief, "num_rooms": num_rooms}
-    chosen = {name: value for name, value in asked.items() if value is not None}
-    with facts_for_solver():
-        drawn = model.sample(candidates, seed=seed, **chosen)
-    return list({(each.rooms, each.relations): each for each in drawn}.values())
+@dataclass(frozen=True)
+class PlanSearch:
+    """Search for the best ``num`` plans of diagrams of a model; see ``make_plans`` for the
+    arguments."""
+
+    model: Any
+    request: PlanRequest
+    num: int
+    candidates: int | None = None
+    brief: Mapping[str, Any] | str | Brief | None = None
+    num_rooms: int | None = None
+    strict: bool = True
+    threads: int = 1
+
+    def diagrams(self, seed: int) -> list[BubbleDiagram]:
+        """Sample distinct diagrams from the model."""
+        # check numbers before sampling
+        candidates = 2 * self.num if self.candidates is None else self.candidates
+        if self.num < 1:
+            raise ValueError(f"num={self.num}: expected at least 1")
+        if candidates < self.num:
+            raise ValueError(f"candidates={candidates}: expected at least num={self.num}")
+        # sample, and drop duplicates
+        asked = {"brief": self.brief, "num_rooms": self.num_rooms}
+        chosen = {name: value for name, value in asked.items() if value is not None}
+        with facts_for_solver():
+            drawn = self.model.sample(candidates, seed=seed, **chosen)
+        return list({(each.rooms, each.relations): each for each in drawn}.values())
+
+    def jobs(self) -> tuple[list[Job], list[DiagramError]]:
+        """Return ``possible_jobs`` of the first diagrams."""
+        return possible_jobs(self.request, self.diagrams(self.request.seed))
+
+    def tried(
+        self, jobs: Sequence[Job], stop_asked: StopAsked = lambda: False
+    ) -> Iterator[MadePlan | None]:
+        """Yield a plan for every diagram that is tried, None where none is found: of the ``jobs``,
+        and if ``strict``, while plans break rules and fewer than ``num`` keep them, of other
+        diagrams, sampled with a seed of its own in each of the ``ROUNDS``."""
+        tried: set[Any] = set()
+        kept, broken, first = 0, False, self.request.seed
+        for seed in range(first, first + ROUNDS):
+            if seed > first:
+                if not self.strict or not broken or kept >= self.num:
+                    return
+                # other diagrams
+                tried |= {(job.diagram.rooms, job.diagram.relations) for job in jobs}
+                try:
+                    drawn = self.diagrams(seed)
+                    new = [each for each in drawn if (each.rooms, each.relations) not in tried]
+                    jobs = possible_jobs(self.request, new)[0] if new else []
+                except ValueError:
+                    return  # the brief or the areas allow no others
+            # plans of these
+            plans = realise_all(jobs, threads=self.threads, stop_asked=stop_asked)
+            with closing(plans) as found_plans:
+                for job, any_order in zip(jobs, found_plans, strict=True):
+                    if stop_asked() and not any_order.plans:
+                        return  # this search was given up
+                    found, scores = ranked_variants(any_order)
+                    made = MadePlan(job, found, scores[0]) if found.plans else None
+                    yield made
+                    if stop_asked():
+                        return
+                    if made is not None:
+                        broken, kept = broken or bool(made.broken), kept + (not made.broken)
+
+    def best(self, made: Iterable[MadePlan]) -> list[MadePlan]:
+        """Return the best ``num`` plans, best first; if ``strict``, of those that keep all
+        rules."""
+        return ranked(each for each in made if not (self.strict and each.broken))[: self.num]
+
+
+def ranked(made: Iterable[MadePlan]) -> list[MadePlan]:
+    """Sort plans, best first."""
+    return sorted(made, key=lambda each: rank_key(each.given_up, each.scores))
 
 
 def possible_jobs(
@@ -211,54 +260,6 @@ def possible_jobs(
             f"{left_out[0]}"
         )
     return jobs, left_out
-
-
-def tried_plans(
-    request: PlanRequest,
-    jobs: Sequence[Job],
-    draw: Callable[[int], Sequence[BubbleDiagram]],
-    num: int,
-    strict: bool,
-    *,
-    threads: int = 1,
-    stop_asked: StopAsked = lambda: False,
-) -> Iterator[MadePlan | None]:
-    """Yield a plan for every diagram that is tried, None where none is found: of the ``jobs``, and
-    if ``strict``, while plans break rules and fewer than ``num`` keep them, of other diagrams.
-
-    ``draw``: samples diagrams with a seed, one of its own in each of the ``ROUNDS``.
-    """
-    tried: set[Any] = set()
-    kept, broken = 0, False
-    for seed in range(request.seed, request.seed + ROUNDS):
-        if seed > request.seed:
-            if not strict or not broken or kept >= num:
-                return
-            # other diagrams
-            tried |= {(job.diagram.rooms, job.diagram.relations) for job in jobs}
-            try:
-                new = [each for each in draw(seed) if (each.rooms, each.relations) not in tried]
-                jobs = possible_jobs(request, new)[0] if new else []
-            except ValueError:
-                return  # the brief or the areas allow no others
-        # plans of these
-        with closing(realise_all(jobs, threads=threads, stop_asked=stop_asked)) as found_plans:
-            for job, any_order in zip(jobs, found_plans, strict=True):
-                if stop_asked() and not any_order.plans:
-                    return  # this search was given up
-                found, scores = ranked_variants(any_order)
-                made = MadePlan(job, found, scores[0]) if found.plans else None
-                yield made
-                if stop_asked():
-                    return
-                if made is not None:
-                    broken, kept = broken or bool(made.broken), kept + (not made.broken)
-
-
-def best_plans(made: Iterable[MadePlan], num: int, strict: bool = True) -> list[MadePlan]:
-    """Return the best ``num`` plans, best first; ``strict``: only plans that keep all rules."""
-    some = [each for each in made if not (strict and each.broken)]
-    return sorted(some, key=lambda each: rank_key(each.given_up, each.scores))[:num]
 
 
 def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
@@ -288,16 +289,10 @@ def run_make(options: argparse.Namespace) -> None:
     # check options before sampling
     files, threads = checked_files(options, {"brief": options.brief}, also=(WITHHELD,))
     (request, brief), began = with_brief(request_of(options), options.brief), time.perf_counter()
-    strict = options.strict == "true"
-    draw = partial(
-        candidate_diagrams,
-        options.load(options.checkpoint),
-        num=options.num,
-        candidates=options.candidates,
-        brief=brief,
-        num_rooms=options.num_rooms,
-    )
-    jobs, left_out = possible_jobs(request, draw(request.seed))
+    model, num, candidates = options.load(options.checkpoint), options.num, options.candidates
+    rooms, strict = options.num_rooms, options.strict == "true"
+    search = PlanSearch(model, request, num, candidates, brief, rooms, strict, threads)
+    jobs, left_out = search.jobs()
     if left_out:
         print(
             f"{counted(len(left_out), 'different diagram')} left out; of the first: {left_out[0]}"
@@ -305,11 +300,7 @@ def run_make(options: argparse.Namespace) -> None:
     # search for plans until enough diagrams are tried, or a signal asks to stop
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the best plans that are found", True
-        tried = list(
-            tried_plans(
-                request, jobs, draw, options.num, strict, threads=threads, stop_asked=is_stopping
-            )
-        )
+        tried = list(search.tried(jobs, is_stopping))
         made = [each for each in tried if each is not None]
         stopped = signals.received
         if stopped is not None and not made:
@@ -321,7 +312,7 @@ def run_make(options: argparse.Namespace) -> None:
         return summary(numbers, files)
 
     # write the best, and in a folder of their own the plans that break rules
-    if best := best_plans(made, options.num, strict):
+    if best := search.best(made):
         said = write(files, best)
         print(f"the best {counted(len(best), 'plan')} of ", end="")
         print(f"{counted(len(tried), 'different diagram')}, best first\n{said}")
@@ -329,7 +320,7 @@ def run_make(options: argparse.Namespace) -> None:
     apart = replace(files, folder=files.folder / WITHHELD)
     earlier = [] if best else [*files.left, *(files.folder / name for name in files.names)]
     if broken:
-        write(apart, best_plans(broken, len(broken), strict=False))
+        write(apart, ranked(broken))
         print(
             f"{counted(len(broken), 'plan')} withheld, for broken rules: "
             f"{_rule_counts(each.broken for each in broken)}; {apart.folder} has them; "

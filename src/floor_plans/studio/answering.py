@@ -383,12 +383,5 @@ def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
     if not model.words.has_directions:
         raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
     body = order.body
-    diagrams = making.candidate_diagrams(
-        model.algorithm,
-        order.request.seed,
-        num=body.num,
-        candidates=body.candidates,
-        brief=order.brief,
-        num_rooms=body.num_rooms,
-    )
-    return making.possible_jobs(order.request, diagrams)[0]
+    how = (body.num, body.candidates, order.brief, body.num_rooms)
+    return making.PlanSearch(model.algorithm, order.request, *how).jobs()[0]

@@ -19,7 +19,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from floor_plans.briefs import making
 from floor_plans.briefs.brief_request import stated_condition
-from floor_plans.briefs.making import candidate_diagrams, make_plans
+from floor_plans.briefs.making import PlanSearch, make_plans
 from floor_plans.briefs.reading import brief_of
 from floor_plans.learning import sampling
 from floor_plans.plans.outline import Outline
@@ -188,7 +188,7 @@ def test_no_warning_says_that_the_solver_should_be_given_what_it_is_given(caplog
         assert stated_condition(brief, trained, VocabConfig(n_max=3)) == ({}, [])
         return [PAIR]
 
-    candidate_diagrams(SimpleNamespace(sample=sample), 0, num=1)
+    PlanSearch(SimpleNamespace(sample=sample), PlanRequest(), num=1).diagrams(0)
     assert not caplog.records
     sample(1)
     assert "plans make brief=" in caplog.text
