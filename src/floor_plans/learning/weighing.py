@@ -109,15 +109,31 @@ class Arranger:
             most = _MOST_LISTED * _FULL_LIST**2 // max(partial.num_rooms, _FULL_LIST) ** 2
             listed = list_arrangements(tree, self.max_arrangements or most, generator)
             self._check_seen(listed.arrangements, line)
-            generator_of_z = make_generator(seed, device=self.device)
-            weighed = weigh_listed(
-                self.algorithm, self.vocab, listed, generator_of_z, batch_size=self.batch_size
-            )
+            weighed = self.weigh(listed, make_generator(seed, device=self.device))
         shares = weighed.log_weights.softmax(dim=0)
         rows = torch.multinomial(shares, self.num, replacement=True, generator=generator)
         drawn = weighed.arrangements.select(rows)
         work = (weighed.num_scored, weighed.num_batches, weighed.error)
         return Arranged(partial, line, drawn.tokens, drawn.orders(self.vocab.n_max), *work)
+
+    def weigh(self, listed: Weighed, generator: torch.Generator) -> Weighed:
+        """Multiply the weights of arrangements by the model's probability of the tokens that they
+        fix. For algorithms that can evaluate a likelihood in one token order only."""
+        if len(listed.arrangements) == 1:
+            return listed
+        tokens, device = listed.arrangements.tokens, self.algorithm.layout.support.device
+        scored = sampling.log_prob_of(
+            self.algorithm,
+            *(part.to(device) for part in (tokens, *known_and_real(tokens, self.vocab))),
+            generator=generator,
+            batch_size=self.batch_size,
+        )
+        return replace(
+            listed,
+            log_weights=listed.log_weights + scored.log_prob.cpu(),
+            num_scored=scored.num_evaluated,
+            num_batches=scored.num_batches,
+        )
 
     def _check_seen(self, found: Arrangements, line: int) -> None:
         device = self.algorithm.layout.support.device
@@ -174,34 +190,6 @@ def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Gen
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
 
     return _grow(tree, log_d0, lambda steps_left: max_kept, generator)
-
-
-def weigh_listed(
-    algorithm: TokenAlgorithm,
-    vocab: VocabConfig,
-    listed: Weighed,
-    generator: torch.Generator,
-    *,
-    batch_size: int,
-) -> Weighed:
-    """Multiply the weights of arrangements by the model's probability of the tokens that they fix.
-    For algorithms that can evaluate a likelihood in one token order only."""
-    if len(listed.arrangements) == 1:
-        return listed
-    tokens = listed.arrangements.tokens
-    device = algorithm.layout.support.device
-    scored = sampling.log_prob_of(
-        algorithm,
-        *(part.to(device) for part in (tokens, *known_and_real(tokens, vocab))),
-        generator=generator,
-        batch_size=batch_size,
-    )
-    return replace(
-        listed,
-        log_weights=listed.log_weights + scored.log_prob.cpu(),
-        num_scored=scored.num_evaluated,
-        num_batches=scored.num_batches,
-    )
 
 
 def known_and_real(tokens: Tensor, vocab: VocabConfig) -> tuple[Tensor, Tensor]:

@@ -17,12 +17,7 @@ from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram, encode, generate_plans
 from floor_plans.diagrams.partial import encode_partial
 from floor_plans.learning.arrangements import ArrangementTree, as_numbered
-from floor_plans.learning.weighing import (
-    list_arrangements,
-    thin_rows,
-    weigh_arrangements,
-    weigh_listed,
-)
+from floor_plans.learning.weighing import Arranger, list_arrangements, thin_rows, weigh_arrangements
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 
 VOCAB = VocabConfig(n_max=4)
@@ -134,7 +129,8 @@ def test_the_error_of_those_that_are_weighed_after_they_were_listed():
     for seed in range(60):
         listed = list_arrangements(ArrangementTree(PARTIALS[0], vocab), 5, make_generator(seed))
         assert listed.error == pytest.approx(0, abs=1e-6)  # of the numbers of arrangements
-        found = weigh_listed(algorithm, vocab, listed, make_generator(0), batch_size=64)
+        arranger = Arranger(algorithm, vocab, "canonical", None, 64, torch.device("cpu"), 1)
+        found = arranger.weigh(listed, make_generator(0))
         totals.append(float(found.log_weights.exp().sum()))
         errors.append(found.error)
     total = torch.tensor(totals)
