@@ -344,14 +344,15 @@ class DoorConstraints:
 
     def _add_balconies(self) -> None:
         """Add soft constraints: balconies are as wide as deep along a room, a common one if there
-        is a choice, or lie in the corner of one."""
+        is a choice, or lie in its corner."""
         if self.spec.rule("shape") is None:
             return
         for i in (i for i, room in enumerate(self.rooms.rooms) if room == BALCONY):
             side, pairs = self.rooms.box_model.sides(i), [p for p in self._walls if i in p]
-            ways = [corner for (u, _), corner in self.rooms.in_corner.items() if u == i]
-            public = [p for p in pairs if any(self.rooms.rooms[j] in _PUBLIC for j in p)]
-            for k, wall in (each for p in public or pairs for each in enumerate(self._walls[p])):
+            pairs = [p for p in pairs if {*_PUBLIC} & {self.rooms.rooms[j] for j in p}] or pairs
+            corners = [self.rooms.in_corner.get(p if p[0] == i else p[::-1]) for p in pairs]
+            ways = [corner for corner in corners if corner is not None]
+            for k, wall in (each for p in pairs for each in enumerate(self._walls[p])):
                 ways.append(self.literal(wall == 1, side[k // 2] <= side[1 - k // 2]))
             if pairs:
                 text = "{} is as wide as deep"

@@ -140,6 +140,19 @@ def test_a_balcony_is_as_wide_as_deep_along_the_room_it_is_entered_from(depth, e
     assert allows(model, boxes, wide) is expected
 
 
+@pytest.mark.parametrize(("top", "expected"), [(0, True), (40, False)])
+def test_a_balcony_in_the_corner_of_the_room_it_is_entered_from_has_any_depth(top, expected):
+    """In a corner of the living room, or of the bedroom below it."""
+    boxes = [(0, 0, 60, 40), (0, 40, 60, 80), (45, top, 60, top + 25)]
+    rooms = zip(("LivingRoom", "MasterRoom", "Balcony"), boxes, strict=True)
+    plan = floor_plan([(kind, tuple(side / 10 for side in box)) for kind, box in rooms])
+    model = PlanModel(
+        plan.diagram.rooms, plan.diagram.relations, PlanSpec((24.0, 24.0, 4.0), rules=DEFAULT)
+    )
+    (wide,) = [e.literal for e in model.rooms.soft if e.requirement.text.endswith("wide as deep")]
+    assert allows(model, boxes, wide) is expected
+
+
 @pytest.mark.parametrize(("depth", "expected"), [(9, True), (8, False)])
 def test_a_corner_of_a_compact_outline_is_cut_by_a_metre_nearly(depth, expected):
     diagram = floor_plan([("LivingRoom", (0, 0, 6, 4)), ("Bathroom", (6, 0, 8, 3))]).diagram
