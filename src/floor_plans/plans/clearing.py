@@ -81,10 +81,8 @@ def _walls_left(walls: Sequence[Wall], boxes: NDArray[np.float64], deep: float) 
     for wall in walls:
         low, high = boxes[:, wall.axis], boxes[:, wall.axis + 2]
         off = np.maximum(boxes[:, 1 - wall.axis] - wall.at, wall.at - boxes[:, 3 - wall.axis])
-        before, behind = (
-            np.minimum(low, wall.high) - wall.low,
-            wall.high - np.maximum(high, wall.low),
-        )
+        before = np.minimum(low, wall.high) - wall.low
+        behind = wall.high - np.maximum(high, wall.low)
         beside = np.maximum(before, behind)
         longest = np.maximum(longest, np.where(off >= deep - _NEAR, wall.length, beside))
     return longest

@@ -292,11 +292,7 @@ def _private_baths(plan: FloorPlan, walls: Walls, asked: Iterable[Pair] = ()) ->
 
 
 def _place_front_door(
-    plan: FloorPlan,
-    others: Iterable[Spot],
-    near: Point | None,
-    width: float,
-    kept: Sequence[Kept],
+    plan: FloorPlan, others: Iterable[Spot], near: Point | None, width: float, kept: Sequence[Kept]
 ) -> Door | None:
     """Place the front door. None if none of the allowed rooms has space for it."""
     least, found = LEAST_WALL + width - DOOR, []
@@ -306,12 +302,7 @@ def _place_front_door(
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
             if spot := _place_in_walls(
-                [wall],
-                width,
-                near or middle,
-                others,
-                () if near else kept,
-                at_corner=near is None,
+                [wall], width, near or middle, others, () if near else kept, at_corner=near is None
             ):
                 door = Door((room, FRONT_DOOR), *spot)
                 away = 0.0 if near is None else round(math.dist(door.middle, near), 6)
@@ -360,7 +351,6 @@ def _place_in_walls(
 Cost: TypeAlias = tuple[float, ...]
 """Cost of a swing: square metres of walls and other swings it sweeps, and of the space in front of
 other doors, rank of its room, metres from its hinge to a corner."""
-
 
 Way: TypeAlias = tuple[Cost, "Swing"]
 

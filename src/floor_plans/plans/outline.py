@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Annotated
 
 from discrete_diffusion.config import Bounds, Checked
@@ -213,19 +213,17 @@ def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
     rooms = [room for k, room in enumerate(plan.rooms) if k not in (first, second)]
     others = shapely.union_all(rooms)
     found = []
-    theirs = walls_of(plan.rooms[second])
-    for ours in walls_of(plan.rooms[first]):
-        for other in theirs:
-            # walls that face each other across a wall's thickness
-            gap = ours.side * (other.at - ours.at)
-            facing = ours.axis == other.axis and ours.side == -other.side
-            if not (facing and -_ROUNDING <= gap <= THICKEST):
-                continue
-            # where they overlap, less other rooms in between
-            piece = replace(ours, low=max(ours.low, other.low), high=min(ours.high, other.high))
-            if piece.length > _ROUNDING:
-                middle = replace(piece, at=(ours.at + other.at) / 2)
-                found += middle.clear_pieces(piece.strip_in_front(0, gap).intersection(others))
+    for ours, other in product(*(walls_of(plan.rooms[room]) for room in (first, second))):
+        # walls that face each other across a wall's thickness
+        gap = ours.side * (other.at - ours.at)
+        facing = ours.axis == other.axis and ours.side == -other.side
+        if not (facing and -_ROUNDING <= gap <= THICKEST):
+            continue
+        # where they overlap, less other rooms in between
+        piece = replace(ours, low=max(ours.low, other.low), high=min(ours.high, other.high))
+        if piece.length > _ROUNDING:
+            middle = replace(piece, at=(ours.at + other.at) / 2)
+            found += middle.clear_pieces(piece.strip_in_front(0, gap).intersection(others))
     return found
 
 

@@ -190,7 +190,7 @@ class RoomConstraints:
                 self._add_area(priority, floor, area, off)
         # a master room that should be the largest bedroom is
         for k, j in product(range(len(own)), repeat=2):
-            is_bedroom = self.rooms[k] == MASTER and self.kinds[j] in OTHER_BEDROOMS
+            is_bedroom = self.kinds[k] == MASTER and self.kinds[j] in OTHER_BEDROOMS
             if is_bedroom and targets[k] >= targets[j]:
                 self.add_soft(Priority.ROUGH_AREAS, own[k] >= own[j])
         return []

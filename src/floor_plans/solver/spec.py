@@ -128,7 +128,7 @@ and an entrance.
 
 TYPICAL_AREAS, MIN_WIDTHS, MAX_ASPECTS = zip(*(_SIZES[name] for name in ROOM_TYPES), strict=True)
 
-MASTER, OTHER_BEDROOMS = ROOM_TYPES.index("MasterRoom"), ("SecondRoom", "ChildRoom", "GuestRoom")
+MASTER, OTHER_BEDROOMS = "MasterRoom", ("SecondRoom", "ChildRoom", "GuestRoom")
 
 _SPREAD = 0.2  # relative range of sampled typical areas
 
@@ -176,7 +176,7 @@ class RoomAreas:
         found = [*map(sampled, rooms)]
         # no other bedroom has a larger target than a master room
         others = [k for k, room in enumerate(rooms) if ROOM_TYPES[room] in OTHER_BEDROOMS]
-        for k in (k for k, room in enumerate(rooms) if room == MASTER and others):
+        for k in (k for k, room in enumerate(rooms) if ROOM_TYPES[room] == MASTER and others):
             largest = max(others, key=found.__getitem__)
             found[k], found[largest] = sorted((found[k], found[largest]), reverse=True)
         return tuple(found)
