@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from floor_plans.plans.box_model import Boxes
@@ -19,11 +20,12 @@ from floor_plans.solver.spec import (
     SoftConstraint,
 )
 
-_STEPS = 4, 1
-"""Decimetres of the grids searched for a plan that satisfies all soft constraints, in turn.
+_COARSE = 4
+"""Decimetres of the grid that is searched first for a plan that satisfies all soft constraints,
+unless a given outline does not fit it.
 
-Most plans exist on grids of 0.4 m, where they are found three times as fast. An outline that is to
-be filled may not fit such a grid, which is shown at once; the finest shows that no plan does.
+Most plans exist on it, where they are found three times as fast. The finest, of 0.1 m, shows that
+no plan does.
 """
 
 _NEAR, _EACH = 6, 0.1  # radius of the local search in decimetres, and effort of each step
@@ -84,6 +86,14 @@ class SoftSearch:
         the one before; one that is undecided is dropped, and where rules count, areas are left to
         the objective. ``satisfy`` and ``approach`` start from the result."""
         found, left_out = self._best(), ONLY_AREAS if self._outline.spec.rules.rules else NOTHING
+        if found.boxes is not None:
+            # all at once
+            rest = _not_among(self._remaining(left_out), found.soft)
+            tried = [*found.soft, *sorted(rest, key=lambda constraint: constraint.priority)]
+            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
+            if answer:
+                self._asked.append(_Incumbent(tried, answer, boxes, self._box_model.value))
+                return
         for priority in [each for each in Priority if each not in left_out]:
             new = [each for each in self._soft if each.priority == priority]
             if not (new := _not_among(new, found.soft)):
@@ -135,8 +145,11 @@ class SoftSearch:
         literals = _literals(soft)
         # searches in turn, each with a part of the effort
         uncut = [cut.is_used.negated() for cut in self._outline.cuts]
-        tries = [([*literals, *uncut], _STEPS[0])] if uncut else []
-        tries += [(literals, step) for step in _STEPS]
+        tries = [([*literals, *uncut], _COARSE)] if uncut else []
+        outline = self._outline.spec.outline
+        corners = () if outline.boundary is None else (*outline.size, *chain(*outline.blocked))
+        tries += [] if any(each % _COARSE for each in corners) else [(literals, _COARSE)]
+        tries += [(literals, 1)]
         answer, boxes, spent = None, None, 0.0
         for k, (fixed, step) in enumerate(tries):
             is_fine, each = step == 1, max(0.0, effort - spent) / (len(tries) - k)
@@ -261,7 +274,7 @@ class SoftSearch:
         if len(others) == len(soft):
             return None, None, 0.0
         # a plan that need not fill the outline
-        boxes = model.solve(effort, seed=seed, fixed=others, light=True, step=_STEPS[0])[1]
+        boxes = model.solve(effort, seed=seed, fixed=others, light=True, step=_COARSE)[1]
         spent = model.spent
         if boxes is None:
             return None, None, spent
@@ -276,18 +289,20 @@ class SoftSearch:
         self, soft: list[SoftConstraint], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
         """Solve with soft constraints; from each conflict drop one of the lowest priority."""
-        model, left = self._box_model, effort
+        model, left, is_light = self._box_model, effort, hint is not None
         while left > 0:
             literals = _literals(soft)
             # fixed literals are fast, but yield no conflict
-            answer, boxes = model.solve(left, seed=seed, hint=hint, fixed=literals)
+            answer, boxes = model.solve(left, seed=seed, hint=hint, fixed=literals, light=is_light)
             left -= model.spent
             if answer is not False or not soft:
                 return answer, boxes
             if left <= 0:
                 break
             # so the conflict takes a second search
-            answer, boxes = model.solve(left, seed=seed, hint=hint, assumed=literals)
+            answer, boxes = model.solve(
+                left, seed=seed, hint=hint, assumed=literals, light=is_light
+            )
             left -= model.spent
             if answer is not False or not model.conflict:
                 return answer, boxes
