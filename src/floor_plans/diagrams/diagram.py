@@ -21,6 +21,7 @@ from floor_plans.diagrams.vocabulary import (
     RELATIONS,
     ROOM_TYPES,
     PlanVocabulary,
+    Triples,
     codes_of,
 )
 
@@ -230,7 +231,7 @@ class BubbleDiagram:
         return cls(rooms, relations, None if boxes is None else tuple(boxes), metadata)
 
 
-def named_parts(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
+def named_parts(rooms: Sequence[int | None], relations: Triples) -> str:
     """Text of rooms and relations by name, with numbers for repeated types and ``?`` for None."""
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
     # number rooms of a type that occurs several times

@@ -182,15 +182,17 @@ def boxes_in_metres(
     return tuple((factor * x0, factor * y0, factor * x1, factor * y1) for x0, y0, x1, y1 in boxes)
 
 
-def check_scale(
-    plans: Sequence[tuple[ArrayLike, int]], *, unit: str, threshold: float | None
-) -> None:
+Boxed = tuple[ArrayLike, int]
+"""Boxes Float[n, 4] of a plan, and its number of related pairs."""
+
+
+def check_scale(plans: Sequence[Boxed], *, unit: str, threshold: float | None) -> None:
     """Check that measured boxes are in ``unit``.
 
-    ``plans``: boxes Float[n, 4] of each plan and its number of related pairs. ``threshold``: as the
-    user gave it, or None. The median of the rooms' shorter sides is usually about 4 gaps. Raises
-    ``ValueError`` if it is below 2 gaps (rooms with another room between them would be related),
-    or, for the default threshold, above 8 gaps with too few relations to connect every plan.
+    ``threshold``: as the user gave it, or None. The median of the rooms' shorter sides is usually
+    about 4 gaps. Raises ``ValueError`` if it is below 2 gaps (rooms with another room between them
+    would be related), or, for the default threshold, above 8 gaps with too few relations to connect
+    every plan.
     """
     gap = threshold_of(unit, threshold)
     found = Scale.of(plans, gap, usual_gap=threshold is None)
@@ -217,9 +219,7 @@ class Scale(NamedTuple):
     share: float
 
     @classmethod
-    def of(
-        cls, plans: Sequence[tuple[ArrayLike, int]], gap: float, *, usual_gap: bool
-    ) -> Scale | None:
+    def of(cls, plans: Sequence[Boxed], gap: float, *, usual_gap: bool) -> Scale | None:
         """Return the scale of plans, or None if they fit their unit; see ``check_scale``. Raises
         ``ValueError`` for boxes without extent."""
         # typical side, and number of pairs

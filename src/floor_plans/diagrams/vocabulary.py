@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from discrete_diffusion.data import TypedGraph
     from discrete_diffusion.layout import VocabConfig
 
+Triples = Sequence[tuple[int, int, int]]  # relations (i, j, code)
+
 NO_EDGE = RPLAN_RELATIONS.index("no-edge")  # code of a pair without a relation
 
 INSIDE, SURROUNDING = map(RPLAN_RELATIONS.index, ("inside", "surrounding"))
@@ -96,9 +98,7 @@ class PlanVocabulary:
             type_names=("room_types", "relations"),
         )
 
-    def lacks(
-        self, room_codes: Iterable[int | None], relations: Iterable[tuple[int, int, int]]
-    ) -> tuple[str, str] | None:
+    def lacks(self, room_codes: Iterable[int | None], relations: Triples) -> tuple[str, str] | None:
         """Field and name of the first room or relation outside the vocabulary, else None."""
         for k, room in enumerate(room_codes):
             if room not in self._room_codes:
@@ -171,9 +171,7 @@ class Codes:
         """Index of the edge type of each relation code."""
         return {code: k for k, code in enumerate(self.relations)}
 
-    def graph(
-        self, rooms: Sequence[int], relations: Sequence[tuple[int, int, int]], number: int
-    ) -> TypedGraph:
+    def graph(self, rooms: Sequence[int], relations: Triples, number: int) -> TypedGraph:
         """Convert diagram ``number`` to a graph of types; ``ValueError`` for an unknown type."""
         from discrete_diffusion.data import TypedGraph
 

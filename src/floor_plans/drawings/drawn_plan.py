@@ -27,6 +27,7 @@ from floor_plans.plans.libraries import shapely
 APART = "group of rooms far from all others"
 """Note on rooms that may be another dwelling or storey in the same drawing."""
 
+_MODULES = {"plans": ("shapely", "ezdxf"), "ifc": ("ifcopenshell",)}  # of extras
 _LEAST_FILL = 0.5
 
 _LEAST_SHARED = 0.1  # least shared area of two floors that are reported to overlap, square metres
@@ -70,16 +71,14 @@ class Drawing:
             return straight._plan(embedded, {}, gap)
         return self._plan(embedded, unmoved, gap)
 
-    def moved(
-        self, move: Callable[[shapely.Geometry], shapely.Geometry], **changed: Any
-    ) -> Drawing:
-        """Apply ``move`` to the shapes of rooms, doors and boundary, and change further fields."""
+    def moved(self, move: Callable[[shapely.Geometry], shapely.Geometry], **also: Any) -> Drawing:
+        """Apply ``move`` to the shapes of rooms, doors and boundary, and change ``also`` fields."""
         boundary = self.boundary
         if boundary is not None:
             boundary = corners_of(move(shapely.Polygon(boundary)))
         rooms = tuple(replace(room, floor=move(room.floor)) for room in self.rooms)
         doors = tuple(replace(door, shape=move(door.shape)) for door in self.doors)
-        return replace(self, rooms=rooms, doors=doors, boundary=boundary, **changed)
+        return replace(self, rooms=rooms, doors=doors, boundary=boundary, **also)
 
     def _plan(self, embedded: FloorPlan | None, unmoved: Mapping[int, int], gap: float) -> Plan:
         """Build the plan. ``unmoved``: numbers of unmoved rooms in the embedded plan, by room."""
@@ -186,11 +185,9 @@ def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
     return drawing.moved(lambda shape: scale_shape(shape, drawn.metres), drawn=drawn)
 
 
-def check_installed(
-    what: str = "files of floor plans", extra: str = "plans", *modules: str
-) -> None:
+def check_installed(what: str = "files of floor plans", extra: str = "plans") -> None:
     """Raise ``DiagramError`` naming the extra for ``what`` if one of its modules is missing."""
-    for module in modules or ("shapely", "ezdxf"):
+    for module in _MODULES[extra]:
         if find_spec(module) is None:
             reason = f"{what} need {module}, which is not installed"
             raise DiagramError("", f"{reason}: {install_command(extra)}")

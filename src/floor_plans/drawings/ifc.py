@@ -234,7 +234,7 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
 
 def check_ifc() -> None:
     """Raise ``DiagramError`` naming the extra ``ifc`` if it is missing."""
-    check_installed("IFC files", "ifc", "ifcopenshell")
+    check_installed("IFC files", "ifc")
 
 
 class _Building:
@@ -379,17 +379,11 @@ class _Building:
         made.RelatingObject, made.RelatedObjects = whole, parts
 
     def _element(
-        self,
-        kind: str,
-        name: str,
-        frame: Frame,
-        bodies: _Polygons,
-        height: float,
-        within: Any = None,
+        self, kind: str, name: str, frame: Frame, base: _Polygons, height: float, within: Any = None
     ) -> Any:
-        """Add an element with a body. ``within``: its surroundings, by default the storey."""
+        """Add an element with a body on its base, within another one or else on the storey."""
         place = self.model.place(frame, (within or self.storey).ObjectPlacement)
-        body = self.model.body(frame, bodies, height)
+        body = self.model.body(frame, base, height)
         return self.model.add(kind, name, Name=name, ObjectPlacement=place, Representation=body)
 
     def _space(self, room: int) -> tuple[Any, _Polygons] | None:

@@ -25,6 +25,7 @@ from floor_plans.diagrams.vocabulary import (
     ROOM_TYPES,
     VOCABULARIES,
     PlanVocabulary,
+    Triples,
 )
 
 # words for room types, words that may mean several, and tables of codes
@@ -255,9 +256,7 @@ def read_rooms(value: object) -> tuple[int, ...]:
     return tuple(room_code(room, f"rooms[{k}]") for k, room in enumerate(value))
 
 
-def vocabulary_of(
-    room_codes: Sequence[int | None], relations: Sequence[tuple[int, int, int]]
-) -> PlanVocabulary:
+def vocabulary_of(room_codes: Sequence[int | None], relations: Triples) -> PlanVocabulary:
     """First vocabulary with all these rooms and relations; ``DiagramError`` if there is none."""
     for vocabulary in VOCABULARIES.values():
         if vocabulary.lacks(room_codes, relations) is None:
@@ -268,9 +267,7 @@ def vocabulary_of(
 
 
 def check_vocabulary(
-    room_codes: Sequence[int | None],
-    relations: Sequence[tuple[int, int, int]],
-    vocabulary: PlanVocabulary,
+    room_codes: Sequence[int | None], relations: Triples, vocabulary: PlanVocabulary
 ) -> None:
     """Raise ``DiagramError`` for the first room or relation outside the vocabulary."""
     lacking = vocabulary.lacks(room_codes, relations)

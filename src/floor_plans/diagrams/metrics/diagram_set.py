@@ -84,6 +84,7 @@ def squared_mmd(samples: KernelPoints, reference: KernelPoints) -> float:
     return max(0.0, samples.mean_within + reference.mean_within - 2 * between)
 
 
+Diagrams = Sequence[BubbleDiagram]
 Keys = NDArray[np.object_]
 
 CLUSTERING_BINS = 10
@@ -120,9 +121,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     _OF_DIRECTIONS = ("horizontally_transitive", "vertically_transitive", "inside_valid")
     """Properties that are defined only for relations with directions."""
 
-    def __init__(
-        self, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
-    ) -> None:
+    def __init__(self, diagrams: Diagrams, vocabulary: PlanVocabulary | None = None) -> None:
         self._diagrams = list(diagrams)
         self._refuse_empty()
         # one plan without directions makes the set one of adjacency
@@ -135,9 +134,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         self.tokens, self.num_rooms = encoded.x0, encoded.num_nodes.numpy()
 
     @classmethod
-    def of(
-        cls, diagrams: Sequence[BubbleDiagram], vocabulary: PlanVocabulary | None = None
-    ) -> DiagramSet:
+    def of(cls, diagrams: Diagrams, vocabulary: PlanVocabulary | None = None) -> DiagramSet:
         """Convert diagrams to a set; a set with the given vocabulary is returned unchanged."""
         if isinstance(diagrams, DiagramSet) and vocabulary in (None, diagrams.vocabulary):
             return diagrams

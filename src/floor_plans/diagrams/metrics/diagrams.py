@@ -9,19 +9,14 @@ the sizes of both sets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from discrete_diffusion.evaluation import Metric
 from discrete_diffusion.layout import ROOM_TYPES
-from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import Flags, Floats, transitive_closure
-from floor_plans.diagrams.metrics.diagram_set import DiagramSet, squared_mmd
+from floor_plans.diagrams.metrics.diagram_set import Diagrams, DiagramSet, squared_mmd
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
-
-Diagrams = Sequence[BubbleDiagram]
 
 LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
 

@@ -65,13 +65,11 @@ class Pen:
         """Draw a line just below the bubbles of its deeper end; unknown relations are lowest."""
         colour, dashes = bubbles.LINE_STYLES[known]
         zorder = (2 if known in ("known", "broken") else 1.5) + 3 * line.depth
-        self._add_lines([self._on_page(line.points)], colour, self.width, zorder, dashes)
+        style: dict[str, Any] = {"linewidths": self.width, "linestyles": [dashes]}
+        self._add_lines([self._on_page(line.points)], colors=colour, zorder=zorder, **style)
 
-    def _add_lines(
-        self, lines: Any, colours: Any, width: float, zorder: float, dashes: Any = "solid"
-    ) -> None:
-        style: dict[str, Any] = {"colors": colours, "linewidths": width, "linestyles": [dashes]}
-        drawn = LineCollection(lines, **style, capstyle="round", zorder=zorder)
+    def _add_lines(self, lines: Any, **style: Any) -> None:
+        drawn = LineCollection(lines, **style, capstyle="round")
         self.axes.add_collection(drawn, autolim=False)
 
     def progress(self, share: float) -> None:
@@ -81,8 +79,8 @@ class Pen:
         ends = [(right, bubbles.CARD_EDGE)]
         if share > 0:
             ends.append((left + share * (right - left), bubbles.PROGRESS))
-        lines = [[(left, y), (end, y)] for end, _ in ends]
-        self._add_lines(lines, [colour for _, colour in ends], 2 * self.width, 1)
+        lines, colours = [[(left, y), (end, y)] for end, _ in ends], [colour for _, colour in ends]
+        self._add_lines(lines, colors=colours, linewidths=2 * self.width, zorder=1)
 
     def room(
         self, room: int, code: int | None, spot: Floats, chord: float, known: Knowledge = "known"

@@ -15,9 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from discrete_diffusion import viz
-from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import Floats
-from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagram_set import Diagrams, DiagramSet
 from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
@@ -81,9 +80,7 @@ FEWEST_PAIRS = 50  # least number of pairs of two room types to appear in the he
 SMALLEST_SPAN = 0.1  # least range of the colours of differences, so that noise stays pale
 
 
-def plot_samples(
-    samples: Sequence[BubbleDiagram], reference: Sequence[BubbleDiagram], folder: Path
-) -> None:
+def plot_samples(samples: Diagrams, reference: Diagrams, folder: Path) -> None:
     """Plot ``adjacency.png``, ``histograms.png`` and ``relations.png``, real against sampled."""
     real = DiagramSet.of(reference)
     sampled = DiagramSet.of(samples, real.vocabulary)
