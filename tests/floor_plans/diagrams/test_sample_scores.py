@@ -18,6 +18,7 @@ from discrete_diffusion.evaluation import (
     real_vs_real,
     share_error,
     share_interval,
+    shown_sizes,
 )
 from discrete_diffusion.evaluation.tables import COLUMNS, markdown
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
@@ -29,7 +30,7 @@ from floor_plans.diagrams.metrics.diagrams import (
     bubble_metrics,
     structure_metrics,
 )
-from floor_plans.learning.evaluation import score_samples, shown_sizes
+from floor_plans.learning.evaluation import score_samples
 from floor_plans.learning.report import DiagramReport
 
 PLANS = generate_plans(360, seed=7)
