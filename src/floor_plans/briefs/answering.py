@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-METHODS = ("rejection", "smc")
-
 PARTICLES = 512  # default of ``particles``; twice the number of samples, if that is more
 TRIES = 2000  # default of ``max_tries``: most samples that rejection takes for each requested one
 REPEATS = 4  # independent sets of particles; their spread gives the error of the probability
@@ -157,7 +155,7 @@ class BriefRequest:
         met = sum(answer is True for answer in self.meets([d.diagram for d in self._first]))
         # CPU time, if other programs made this take longer
         seconds = min(time.perf_counter() - start, time.process_time() - cpu)
-        method = METHODS[0] if met >= _LEAST_RATE * seconds else METHODS[1]
+        method = "rejection" if met >= _LEAST_RATE * seconds else "smc"
         method = self.shard.exchange(method)[0]  # processes differ in speed
         of = counted(len(self._first), "first sample")
         logger.info("%d of %s meet the brief; method=%s", met, of, method)

@@ -270,9 +270,11 @@ def real_data_for_samples(
     embedded generator; else ``ValueError``."""
     evaluation.check_reference(request, of_files=True)
     # a reference file, with its training data
-    training = None if request.training_data is None else _plans(request.training_data, request)
+    training = None
+    if request.training_data is not None:
+        training = list(read_measured(request.training_data, request).diagrams)
     if request.reference is not None:
-        reference = _plans(request.reference, request)
+        reference = list(read_measured(request.reference, request).diagrams)
         measured = [
             reference[row] for row in evaluation.held_out_rows(request, len(reference)).tolist()
         ]
@@ -316,7 +318,8 @@ def real_data_for_model(
     if request.reference is not None:
         evaluation.check_reference(request, of_files=False)
         own = evaluation.own_data(trained)
-        reference = known = _plans(request.reference, request, vocab)
+        report = read_measured(request.reference, request, trained_for=vocab)
+        reference = known = list(report.diagrams)
         nothing = encode([], vocab)
         data = DiagramDataset(
             {"train": nothing, "val": nothing, "test": encode(reference, vocab)},
@@ -337,7 +340,7 @@ def real_data_for_model(
     # training data, for novelty
     training = None
     if request.training_data is not None:
-        training = _plans(request.training_data, request, vocab)
+        training = list(read_measured(request.training_data, request, trained_for=vocab).diagrams)
     elif own is not None:
         training = with_images(own, "train") or None
     measured = evaluation.some_held_out(request, on.data, on.split)
@@ -345,9 +348,3 @@ def real_data_for_model(
         reference = decode(measured.splits[on.split].x0, vocab)
     num = len(on.data.splits[on.split])
     return RealDiagrams(on.name, reference, training, known, num, on)
-
-
-def _plans(
-    path: str, request: evaluation.EvaluateRequest, trained_for: VocabConfig | None = None
-) -> list[BubbleDiagram]:
-    return list(read_measured(path, request, trained_for=trained_for).diagrams)

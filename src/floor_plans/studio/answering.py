@@ -155,7 +155,8 @@ def _plan_request(body: bodies.PlanBody | bodies.RealiseBody) -> PlanRequest:
 
 def _plan_job(body: bodies.PlanBody | bodies.RealiseBody, asked: PlanRequest) -> Job:
     """Build the job to find plans of a diagram, or to change an earlier plan."""
-    diagram = None if body.diagram is None else body.diagram.as_diagram()
+    given = None if body.diagram is None else body.diagram.model_dump()
+    diagram = None if given is None else BubbleDiagram.from_json(given)
     if diagram is not None and not diagram.vocabulary.has_directions:
         raise ValueError("diagram: " + _NO_DIRECTIONS.format("it says"))
     if body.near is not None:

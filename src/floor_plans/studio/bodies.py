@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.rules import finding
 from floor_plans.solver.changing import Change
@@ -56,10 +55,6 @@ class Drawing(_Body):
     def as_partial(self) -> PartialDiagram:
         """Convert to a partial diagram; ``DiagramError`` names a wrong or contradictory field."""
         return PartialDiagram.from_json(self.model_dump())
-
-    def as_diagram(self) -> BubbleDiagram:
-        """Convert to a complete diagram: an unlisted pair has no relation."""
-        return BubbleDiagram.from_json(self.model_dump())
 
     def as_drawn(self) -> PartialDiagram:
         """Convert like ``as_partial``, but allow contradictory relations."""
