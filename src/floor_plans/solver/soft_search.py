@@ -82,11 +82,14 @@ class SoftSearch:
         return found.answer
 
     def climb(self, effort: float, seed: int) -> None:
-        """Add one priority after the other to the best plan so far, each search from the boxes of
-        the one before; one that is undecided is dropped, and where rules count, areas are left to
-        the objective. ``satisfy`` and ``approach`` start from the result."""
-        found, left_out = self._best(), ONLY_AREAS if self._outline.spec.rules.rules else NOTHING
-        if found.boxes is not None:
+        """Add all constraints that do not conflict to the best plan so far, or if that is
+        undecided, one priority after the other; one that is undecided then is dropped. To a plan
+        for rules, areas are left to the objective. ``satisfy`` and ``approach`` start from the
+        result."""
+        found = self._best()
+        is_first, has_rules = not self._asked, bool(self._outline.spec.rules.rules)
+        left_out = ONLY_AREAS if has_rules and not is_first else NOTHING
+        if found.boxes is not None or is_first:
             # all at once
             rest = _not_among(self._remaining(left_out), found.soft)
             tried = [*found.soft, *sorted(rest, key=lambda constraint: constraint.priority)]
@@ -153,9 +156,9 @@ class SoftSearch:
         tries += [(literals, step) for step in steps]
         answer, boxes, spent = None, None, 0.0
         for k, (fixed, step) in enumerate(tries):
-            is_fine, each = step == 1, max(0.0, effort - spent) / (len(tries) - k)
+            each = max(0.0, effort - spent) / (len(tries) - k)
             answer, boxes = self._box_model.solve(
-                each, seed=seed, fixed=fixed, taking_turns=is_fine, light=not is_fine, step=step
+                each, seed=seed, fixed=fixed, light=True, step=step
             )
             spent += self._box_model.spent
             if answer is not None:
@@ -169,12 +172,7 @@ class SoftSearch:
         undecided, priority by priority."""
         # what is known to be feasible; the objective adds what it can
         self._cp.clear_objective()
-        if not self._asked:
-            soft = sorted(self._soft, key=lambda constraint: constraint.priority)
-            answer, boxes = self._meet(soft, effort / 3, seed)
-            if answer is not None:
-                return answer, boxes
-        if self._best().boxes is None:
+        if not self.is_begun:
             self.climb(effort, seed)
         found, self._asked = self._best(), []
         # not even the first priority: any boxes will do
@@ -221,14 +219,16 @@ class SoftSearch:
         """Return True if the solver shows that no plan satisfies the soft constraints of these
         requirements."""
         fixed = _literals(each for each in self._soft if each.requirement in requirements)
-        return self._box_model.solve(effort, seed=seed, fixed=fixed, taking_turns=True)[0] is False
+        return self._box_model.solve(effort, seed=seed, fixed=fixed, light=True)[0] is False
 
     def can_keep(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
         """Return True if some plan satisfies the soft constraints of these rules. Returns False if
         the solver shows the contrary, None if undecided or without such constraints. Call it before
         ``fix_met``, which adds to the model."""
         fixed = _literals(each for each in self._soft if each.requirement.rule in rules)
-        return self._box_model.solve(effort, seed=seed, fixed=fixed)[0] if fixed else None
+        return (
+            self._box_model.solve(effort, seed=seed, fixed=fixed, light=True)[0] if fixed else None
+        )
 
     def conflicting_requirements(
         self, effort: float, seed: int, dropped: frozenset[Priority]
@@ -242,7 +242,10 @@ class SoftSearch:
             return ()
         # a smaller conflict from the assumptions
         soft = [each for each in self._soft if each.requirement in left]
-        if self._box_model.solve(effort, seed=seed, assumed=_literals(soft))[0] is False:
+        if (
+            self._box_model.solve(effort, seed=seed, assumed=_literals(soft), light=True)[0]
+            is False
+        ):
             core = {literal.index for literal in self._box_model.conflict}
             left = [each.requirement for each in soft if each.literal.index in core]
         # groups of a rule, then single requirements
