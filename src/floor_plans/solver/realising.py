@@ -231,11 +231,7 @@ class PlanSearch:
             for each in models[1:]
             if not kept and each.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         ]
-        for model in (*helpful, plain) if kept is False else (plain, *helpful):
-            if not model.search.is_begun:
-                model.search.climb(EFFORT, self._seed)
-            model.search.approach(alone, self._seed, far=False)
-            yield model
+        yield from (*helpful, plain) if kept is False else (plain, *helpful)
 
     def _keeps_rules(self, model: PlanModel) -> bool | None:
         """Return the answer of ``SoftSearch.meets`` for the rules, however a plan is found."""
@@ -355,19 +351,15 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
     if not (found.broken and job.proofs):
         return found
     spec = replace(job.spec, areas=found.areas)
+    rooms = {room for each in found.given_up if each.rule for room in each.rooms}
+    # prove each broken rule by itself, then explain
     with limited_effort(min(_MOST_FOR_PROOFS, effort_left.get())):
-        return _with_proofs(job, spec, found)
-
-
-def _with_proofs(job: Job, spec: PlanSpec, found: Realised) -> Realised:
-    """Prove each broken rule by itself, then explain."""
-    proved = PlanSearch(job, spec).proved(found.broken)
+        proved = PlanSearch(job, spec).proved(found.broken)
+        why = explain_conflicts(job.diagram, spec, job.seed, may_have_hall=job.hall, broken=rooms)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
     )
-    rooms = {room for each in found.given_up if each.rule for room in each.rooms}
-    why = explain_conflicts(job.diagram, spec, job.seed, may_have_hall=job.hall, broken=rooms)
     excluded = found.excluded or bool(proved) or why.excludes
     return replace(found, shortfalls=shortfalls, excluded=excluded, explanation=why)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from floor_plans.plans.box_model import Boxes
@@ -89,28 +89,19 @@ class SoftSearch:
         found = self._best()
         is_first, has_rules = not self._asked, bool(self._outline.spec.rules.rules)
         left_out = ONLY_AREAS if has_rules and not is_first else NOTHING
+        rest = _not_among(self._remaining(left_out), found.soft)
+        rest.sort(key=lambda constraint: constraint.priority)
+        groups = [list(each) for _, each in groupby(rest, lambda constraint: constraint.priority)]
         if found.boxes is not None or is_first:
-            # all at once
-            rest = _not_among(self._remaining(left_out), found.soft)
-            tried = [*found.soft, *sorted(rest, key=lambda constraint: constraint.priority)]
-            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
-            if answer:
-                self._asked.append(_Incumbent(tried, answer, boxes, self._box_model.value))
-                return
-        for priority in [each for each in Priority if each not in left_out]:
-            new = [each for each in self._soft if each.priority == priority]
-            if not (new := _not_among(new, found.soft)):
-                continue
+            groups.insert(0, rest)
+        for new in groups:
             tried = [*found.soft, *new]
             answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
             if answer:
                 found = _Incumbent(tried, answer, boxes, self._box_model.value)
+                if new is rest:
+                    break
         self._asked.append(found)
-
-    @property
-    def is_begun(self) -> bool:
-        """True if there are boxes for ``approach`` and ``satisfy`` to start from."""
-        return self._best().boxes is not None
 
     def approach(self, dropped: frozenset[Priority], seed: int, *, far: bool = True) -> bool:
         """Move the best boxes so far until they satisfy all soft constraints but ``dropped``
@@ -172,7 +163,7 @@ class SoftSearch:
         undecided, priority by priority."""
         # what is known to be feasible; the objective adds what it can
         self._cp.clear_objective()
-        if not self.is_begun:
+        if self._best().boxes is None:
             self.climb(effort, seed)
         found, self._asked = self._best(), []
         # not even the first priority: any boxes will do
