@@ -88,7 +88,8 @@ def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
     metres, left, top = (finite_number(given[key], f"{FRAME}.{key}") for key in keys)
     if metres <= 0:
         raise DiagramError(f"{FRAME}.metres_per_pixel", f"{metres}: expected more than 0")
-    moved = (np.reshape(boxes, (-1, 4)) * metres + (left, top, left, top)) / _METRES
+    with np.errstate(over="ignore"):  # boxes without bounds are refused later
+        moved = (np.reshape(boxes, (-1, 4)) * metres + (left, top, left, top)) / _METRES
     return [(x0, y0, x1, y1) for x0, y0, x1, y1 in moved.round(_READ_DIGITS).tolist()]
 
 

@@ -63,6 +63,7 @@ def plot_plans(
     titles: Sequence[str] = (),
     scale: int | None = None,
     cell: float = 4.6,
+    dpi: float = 200.0,
     chained: bool = False,
 ) -> Figure:
     """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
@@ -74,15 +75,15 @@ def plot_plans(
 
     ``columns``: plans per row. ``with_diagrams``: show the bubble diagram to the left of each plan.
     ``titles``: a line above each plan. ``scale``: 200 for 1 : 200; by default the largest of
-    ``SCALES`` at which every plan fits a card of ``cell`` inches. ``chained``: add dimensions of
-    the rooms.
+    ``SCALES`` at which every plan fits a card of ``cell`` inches. ``dpi``: pixels per inch.
+    ``chained``: add dimensions of the rooms.
 
     Raises ``ValueError`` without a plan, for a number that is not positive, for another number of
     titles than of plans, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError``
     without shapely.
     """
     path = diagram_pictures.checked_path(path)
-    for name, value in (("columns", columns), ("scale", scale), ("cell", cell)):
+    for name, value in {"columns": columns, "scale": scale, "cell": cell, "dpi": dpi}.items():
         if value is not None and not value > 0:
             raise ValueError(f"{name}={value} must be positive")
     if not any(plans):
@@ -103,8 +104,9 @@ def plot_plans(
     placements = place_all([plan.diagram for plan in found]) if with_diagrams else []
     placed = iter(placements)
     # the cards: diagrams and plans
-    look: dict[str, Any] = {"cell": cell, "titled": bool(titles), "footer": _FOOTER}
-    sheet = Sheet(rows, shown * columns, placements, **look)
+    sheet = Sheet(
+        rows, shown * columns, placements, cell=cell, dpi=dpi, titled=bool(titles), footer=_FOOTER
+    )
     pens = []
     for index, plan in enumerate(plans):
         if plan is None:
@@ -139,8 +141,9 @@ def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
     steps = metres if metres <= 5 else 5
     x, length = diagram_pictures.MARGIN + 0.05, metres * per_metre / steps
     for k in range(steps):
-        colours: dict[str, Any] = {"facecolor": "white" if k % 2 else WALL, "edgecolor": WALL}
-        axes.add_artist(Rectangle((x + k * length, y), length, 0.06, linewidth=0.6, **colours))
+        bar = Rectangle((x + k * length, y), length, 0.06, edgecolor=WALL, linewidth=0.6)
+        bar.set_facecolor("white" if k % 2 else WALL)
+        axes.add_artist(bar)
     x += steps * length
     # texts, each after its mark
     marks: list[tuple[str, str]] = [(f"{metres} m", ""), (f"1 : {scale}", "")]

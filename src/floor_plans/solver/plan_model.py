@@ -348,7 +348,8 @@ class DoorConstraints:
         if self.spec.rule("shape") is None:
             return
         for i in (i for i, room in enumerate(self.rooms.rooms) if room == BALCONY):
-            side, pairs = self.rooms.box_model.sides(i), [p for p in self._walls if i in p]
+            side, hall = self.rooms.box_model.sides(i), self.rooms.hall
+            pairs = [p for p in self._walls if i in p and hall not in p]
             pairs = [p for p in pairs if {*_PUBLIC} & {self.rooms.rooms[j] for j in p}] or pairs
             corners = [self.rooms.in_corner.get(p if p[0] == i else p[::-1]) for p in pairs]
             ways = [corner for corner in corners if corner is not None]

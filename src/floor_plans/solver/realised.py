@@ -40,8 +40,8 @@ _ROUNDING = 1e-6
 @dataclass(frozen=True)
 class Job:
     """Request for ``variants`` different floor plans of ``diagram``, according to ``spec``.
-    ``other_areas``: further target areas to try if areas or a rule are not met. ``hall``: True if
-    a hall may be added where it meets more requirements. ``near``: earlier plan to stay near to.
+    ``other_areas``: further target areas to try, see ``realise``. ``hall``: True if a hall may be
+    added where it meets more requirements. ``near``: earlier plan to stay near to.
     ``proofs``: True to examine whether broken rules can be kept at all."""
 
     diagram: BubbleDiagram

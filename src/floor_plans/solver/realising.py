@@ -79,10 +79,11 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     """Find floor plans of a diagram, with boxes that have exactly its relations.
 
     The outline and the relations are hard constraints, and rooms overlap only if one is inside the
-    other. Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed
-    or rules broken, other areas are tried, and the plan with the fewest shortfalls is returned. A
-    buildable diagram has a plan at least in a free outline: at worst the boxes of ``find_boxes``,
-    of any size. ``stop_asked``: once it returns True and a plan is found, no further is searched.
+    other. Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed,
+    other areas are tried; for rules, only if areas are missed in a given outline, or rules broken
+    in a free one. The plan with the fewest shortfalls is returned. A buildable diagram has a plan
+    at least in a free outline: at worst the boxes of ``find_boxes``, of any size. ``stop_asked``:
+    once it returns True and a plan is found, no further is searched.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
@@ -204,9 +205,9 @@ class PlanSearch:
     def models(self, *, meet_all: bool) -> Iterator[PlanModel]:
         """Yield the models to search, the most promising first.
 
-        A model with a hall comes first if it satisfies more than areas, keeps all rules, or may
-        keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft constraints
-        can be satisfied without a hall.
+        A model with a hall comes first if it keeps all rules where none without was found to, or
+        if it may keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft
+        constraints can be satisfied without a hall.
         """
         plain, alone = self._model(hall=False), self._spec.dropped_for_rules
         if meet_all or not self._spec.rules.rules:
@@ -385,11 +386,11 @@ def _find_variants(
             if turn < job.variants:
                 if job.variants > 1:
                     going.begin()
-            # a spare plan has to keep as many rules
-            elif isinstance(model, PlanModel) and not model.search.meets(
-                EFFORT, seed, model.search.missed | spec.dropped_for_rules
-            ):
-                break
+            # a spare plan has to keep as many rules, or without rules as many areas
+            elif isinstance(model, PlanModel):
+                left_out = spec.dropped_for_rules if spec.rules.rules else NOTHING
+                if not model.search.meets(EFFORT, seed, model.search.missed | left_out):
+                    break
             found, boxes = model.find_best(EFFORT, polish, seed)
             answer = found if turn == 0 else answer
             if boxes is None:

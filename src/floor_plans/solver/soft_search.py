@@ -14,7 +14,6 @@ from floor_plans.solver.spec import (
     NO_REQUIREMENT,
     NOTHING,
     ONLY_AREAS,
-    WITHOUT_RULES,
     Priority,
     Requirement,
     SoftConstraint,
@@ -53,11 +52,6 @@ class _Incumbent:
     value: Any = None
     spent: float = 0.0
 
-    @property
-    def num_met(self) -> tuple[int, int]:
-        """Satisfied constraints that serve a rule, and all."""
-        return sum(each.priority not in WITHOUT_RULES for each in self.soft), len(self.soft)
-
 
 class SoftSearch:
     """Search for boxes that satisfy soft constraints together, by priority.
@@ -71,6 +65,7 @@ class SoftSearch:
         self.missed: frozenset[Priority] = NOTHING
         # plans for most soft constraints; ``satisfy`` starts from the best
         self._asked: list[_Incumbent] = []
+        self._has_climbed = False
 
     def meets(
         self, effort: float, seed: int, dropped: frozenset[Priority] = NOTHING
@@ -86,7 +81,7 @@ class SoftSearch:
         undecided, one priority after the other; one that is undecided then is dropped. To a plan
         for rules, areas are left to the objective. ``satisfy`` and ``approach`` start from the
         result."""
-        found = self._best()
+        self._has_climbed, found = True, self._best()
         is_first, has_rules = not self._asked, bool(self._outline.spec.rules.rules)
         left_out = ONLY_AREAS if has_rules and not is_first else NOTHING
         rest = _not_among(self._remaining(left_out), found.soft)
@@ -128,8 +123,13 @@ class SoftSearch:
 
     def _best(self) -> _Incumbent:
         """Result with the most satisfied constraints that serve rules, if one has boxes."""
-        met = [each for each in self._asked if each.boxes is not None]
-        return max(met, key=lambda each: each.num_met, default=_Incumbent())
+        dropped = self._outline.spec.dropped_for_rules
+
+        def num_met(found: _Incumbent) -> tuple[int, int]:
+            return sum(each.priority not in dropped for each in found.soft), len(found.soft)
+
+        found = [each for each in self._asked if each.boxes is not None]
+        return max(found, key=num_met, default=_Incumbent())
 
     def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
         """Find a plan that satisfies all soft constraints except ``dropped`` priorities. The search
@@ -163,7 +163,7 @@ class SoftSearch:
         undecided, priority by priority."""
         # what is known to be feasible; the objective adds what it can
         self._cp.clear_objective()
-        if self._best().boxes is None:
+        if not (self._has_climbed or self.is_begun):
             self.climb(effort, seed)
         found, self._asked = self._best(), []
         # not even the first priority: any boxes will do

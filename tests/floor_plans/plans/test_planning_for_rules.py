@@ -263,6 +263,17 @@ def test_outer_walls_of_balconies_are_no_rule():
     assert {each.priority for each in walls if each.requirement.rooms == (0,)} == {Priority.FACADE}
 
 
+@pytest.mark.parametrize("hall", [False, True])
+def test_a_hall_takes_no_balcony_from_its_room(hall):
+    """The balcony is as wide as deep along the master room, and far from any hall."""
+    diagram = diagram_of("LivingRoom MasterRoom Balcony", "0 above 1", "1 above 2")
+    spec = PlanSpec((24.8, 20.0, 4.5), rules=DEFAULT)
+    model = PlanModel(diagram.rooms, diagram.relations, spec, hall=hall)
+    soft = [each for each in model.rooms.soft if each.requirement.text.endswith("wide as deep")]
+    (met,) = (each.literal for each in soft)
+    assert allows(model, [(0, 0, 62, 40), (0, 40, 50, 80), (3, 80, 33, 95)], met)
+
+
 def test_a_balcony_without_an_outer_wall_and_the_areas_of_rooms_are_given_up_by_name():
     ring = [("LivingRoom", (0, 0, 5, 2)), ("Kitchen", (3, 2, 5, 5)), ("Storage", (0, 3, 3, 5))]
     plan = floor_plan([*ring, ("MasterRoom", (0, 2, 1, 3)), ("Balcony", (1, 2, 3, 3))])
