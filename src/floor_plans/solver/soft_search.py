@@ -163,7 +163,7 @@ class SoftSearch:
         undecided, priority by priority."""
         # what is known to be feasible; the objective adds what it can
         self._cp.clear_objective()
-        if not (self._has_climbed or self.is_begun):
+        if not self._has_climbed and self._best().boxes is None:
             self.climb(effort, seed)
         found, self._asked = self._best(), []
         # not even the first priority: any boxes will do
