@@ -13,6 +13,7 @@ import re
 import reprlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -273,6 +274,9 @@ def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
         return model
 
 
+_HERE = ThreadPoolExecutor(1)  # samples that no process can draw, one after the other
+
+
 @lru_cache(maxsize=1)
 def _model_of(model: bytes | DiagramModel) -> DiagramModel:
     """Load a pickled model in this process, which from then on computes on one core."""
@@ -291,7 +295,7 @@ def load_model(model: bytes | DiagramModel) -> None:
 async def run_sampling(workers: Workers, function: Callable[[A], T], ask: A, model: Any) -> T:
     """Call ``function(ask)``, which samples, in a process if the model is pickled, else here."""
     if isinstance(model, DiagramModel):
-        return await asyncio.to_thread(function, ask)
+        return await asyncio.get_running_loop().run_in_executor(_HERE, function, ask)
     return await workers.run(function, ask)
 
 

@@ -137,20 +137,28 @@ class Workers:
         which ends the process as well, and ``Stopped`` if the studio ends. Raises ``ValueError`` as
         the function does, or if it needs too much memory, and ``RuntimeError`` for other errors."""
         await self._places.acquire()
-        task = asyncio.ensure_future(self._answer(function, argument))
+        begun = asyncio.Event()
+        task = asyncio.ensure_future(self._answer(function, argument, begun))
         task.add_done_callback(self._leave)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            asyncio.get_running_loop().call_later(self._patience, task.cancel)
+            self._end_soon(task, begun)
             raise
+
+    def _end_soon(self, task: asyncio.Task[Any], begun: asyncio.Event) -> None:
+        """Cancel a task once the patience is over, which no process spends on its imports."""
+        if not task.done():
+            is_ready = not self._patience or begun.is_set()
+            next_step = task.cancel if is_ready else partial(self._end_soon, task, begun)
+            asyncio.get_running_loop().call_later(self._patience, next_step)
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
         self._places.release()
         if not task.cancelled():
             task.exception()  # nobody may be left who wants it
 
-    async def _answer(self, function: Callable[[A], T], argument: A) -> T:
+    async def _answer(self, function: Callable[[A], T], argument: A, begun: asyncio.Event) -> T:
         in_thread = partial(asyncio.get_running_loop().run_in_executor, self._threads)
         for _ in range(_ENOUGH):
             if self._stopped:
@@ -161,7 +169,10 @@ class Workers:
             self._busy.add(process)
             kind = ""
             try:
+                if self._stopped:  # while the process was started
+                    raise Stopped
                 await in_thread(process.begin, function, argument)
+                begun.set()
                 async with asyncio.timeout(self._seconds):
                     kind, answer = await in_thread(process.connection.recv)
             except TimeoutError:

@@ -73,7 +73,7 @@ def test_a_common_brief_is_answered_by_rejection(brief, model, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("brief", [HARD], indirect=True)
 def test_a_rare_brief_is_answered_by_particles(brief, model, monkeypatch):
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # an error shows as itself
     diagrams, metrics = sample(model, "num_samples=8", "particles=256")
     assert len(diagrams) == 8
     assert not any(brief.unmet(diagram) for diagram in diagrams)

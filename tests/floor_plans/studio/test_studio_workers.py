@@ -142,6 +142,35 @@ def test_a_process_outlives_a_short_task_that_nobody_wants(started, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_process_that_is_cancelled_while_it_imports_is_kept(started, tmp_path):
+    """Its imports take longer than the patience."""
+    workers = started(1, patience=0.1)
+    task = workers.submit(pid_after, str(tmp_path))
+    time.sleep(0.05)
+    task.cancel()
+    (tmp_path / "go").touch()
+    (process,) = begun(tmp_path, 1)
+    assert workers.run(pid_after, str(tmp_path)) == process
+
+
+@pytest.mark.slow
+def test_a_process_ends_that_is_being_started(started, tmp_path, monkeypatch):
+    start = module._Process.__init__
+
+    def slow_start(process, *limits):
+        time.sleep(0.3)
+        start(process, *limits)
+
+    monkeypatch.setattr(module._Process, "__init__", slow_start)
+    workers = started(1)
+    task = workers.submit(pid_after, str(tmp_path))
+    time.sleep(0.1)
+    workers.portal.call(workers.workers.stop)
+    with pytest.raises(Stopped):
+        task.result(10)
+
+
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_and_the_next_one_is_done(started, tmp_path):
     workers = started(1, seconds=0.5)
     with pytest.raises(Late):
