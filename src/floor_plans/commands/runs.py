@@ -26,7 +26,6 @@ from floor_plans.diagrams.metrics.diagrams import structure_metrics
 from floor_plans.diagrams.procedural.generator import embedded_plans
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
 from floor_plans.drawings.drawn_plan import check_installed
-from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.drawings.realise_file import (
     access_report,
@@ -56,9 +55,7 @@ def check_target(options: argparse.Namespace) -> None:
     if options.format is not None and (suffix != ".json" or options.codes):
         raise ValueError(f"--format {options.format} writes .json, without --codes; got '{name}'")
     if (format := plan_format(options)) is not None:
-        check_installed()
-        if format == "ifc":
-            check_ifc()
+        check_installed(format)
     if options.codes and suffix not in (".jsonl", ".json"):
         raise ValueError(f"--codes is for .jsonl and .json; '{name}' is written with names")
     if options.each and suffix not in PICTURES:

@@ -27,7 +27,10 @@ from floor_plans.plans.libraries import shapely
 APART = "group of rooms far from all others"
 """Note on rooms that may be another dwelling or storey in the same drawing."""
 
-_MODULES = {"plans": ("shapely", "ezdxf"), "ifc": ("ifcopenshell",)}  # of extras
+_PLANS = ("files of floor plans", "plans")
+_PACKAGES = {"shapely": _PLANS, "ezdxf": _PLANS, "ifcopenshell": ("IFC files", "ifc")}
+"""What needs each package, and its extra."""
+
 _LEAST_FILL = 0.5
 
 _LEAST_SHARED = 0.1  # least shared area of two floors that are reported to overlap, square metres
@@ -185,10 +188,10 @@ def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
     return drawing.moved(lambda shape: scale_shape(shape, drawn.metres), drawn=drawn)
 
 
-def check_installed(what: str = "files of floor plans", extra: str = "plans") -> None:
-    """Raise ``DiagramError`` naming the extra for ``what`` if one of its modules is missing."""
-    for module in _MODULES[extra]:
-        if find_spec(module) is None:
+def check_installed(*formats: str) -> None:
+    """Raise ``DiagramError`` naming the extra of a package that plans or ``formats`` lack."""
+    for module, (what, extra) in _PACKAGES.items():
+        if extra in ("plans", *formats) and find_spec(module) is None:
             reason = f"{what} need {module}, which is not installed"
             raise DiagramError("", f"{reason}: {install_command(extra)}")
 

@@ -228,13 +228,8 @@ def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
     from the plan, so the same plan yields the same file. Raises ``DiagramError`` without the extra
     ``ifc``.
     """
-    check_ifc()
+    check_installed("ifc")
     return str(_Building(plan, style).model.file.to_string())
-
-
-def check_ifc() -> None:
-    """Raise ``DiagramError`` naming the extra ``ifc`` if it is missing."""
-    check_installed("IFC files", "ifc")
 
 
 class _Building:

@@ -16,20 +16,10 @@ from discrete_diffusion.config import Checked, Count, CountOrZero, counted
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files import code_tables, fields
+from floor_plans.diagrams.files import code_tables, fields, records
 from floor_plans.diagrams.files.fields import DiagramError, check_size, check_vocabulary
 from floor_plans.diagrams.files.foreign_files import foreign_format, numbered_lines, one_document
-from floor_plans.diagrams.files.records import (
-    Note,
-    Plan,
-    Problem,
-    ReadReport,
-    Record,
-    check_measured,
-    notes_of_boxes,
-    recognise_codes,
-    remarks_of,
-)
+from floor_plans.diagrams.files.records import Note, Plan, Problem, ReadReport, Record
 from floor_plans.diagrams.geometry import threshold_of
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary
@@ -106,7 +96,7 @@ class Reading:
             return
         self.diagrams.append(plan.diagram)
         self.places.append(record.place)
-        notes = (*plan.notes, *notes_of_boxes(plan.diagram))
+        notes = (*plan.notes, *records.notes_of_boxes(plan.diagram))
         self.noted += [(record.place, note) for note in notes]
         if plan.measured or plan.drawn is not None:
             self.measured.append((record.place, plan))
@@ -213,26 +203,26 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     own_names = fields.read_names(options.room_names)
     with progress.task(f"opening {path.name}"):
         most = options.max_nodes + options.halls
-        records = plan_records(path, most, options.gap, options.unit, own_names)
-        found = recognise_codes(path, records, options.room_codes)
+        listed = plan_records(path, most, options.gap, options.unit, own_names)
+        found = records.recognise_codes(path, listed, options.room_codes)
     reading = Reading(options)
-    for record in progress.track(records, f"reading {path.name}", "plans"):
+    for record in progress.track(listed, f"reading {path.name}", "plans"):
         reading.take(record, found.table_of(record))
     # checks and remarks on all plans together
-    check_measured(path, reading.measured, options.unit, options.adjacency_threshold)
-    remarks = remarks_of(reading.noted)
+    records.check_measured(path, reading.measured, options.unit, options.adjacency_threshold)
+    remarks = records.remarks_of(reading.noted)
     for remark in remarks:
         logger.warning("%s", remark.sentence())
     reading.leave_out_foreign()
     if path.is_dir() and (num_others := count_other_files(path)):
         reading.left_out["other files"] = num_others
     # lines or records, or plans if they are mixed
-    units = {record.where.split(" ")[0] for record in records}
+    units = {record.where.split(" ")[0] for record in listed}
     unit = f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
     return ReadReport(
         path=path,
         diagrams=tuple(reading.diagrams),
-        num_records=len(records),
+        num_records=len(listed),
         unit=unit,
         problems=tuple(reading.problems),
         num_duplicates=reading.num_duplicates,
@@ -295,10 +285,10 @@ def numbered_partials(
         except DiagramError as error:  # a damaged file
             raise ValueError(f"{path}: {error.reason}") from error
         lines = {number: (path, f"line {number}", line) for number, line in found_lines}
-    records = {k: record_of_line(*place, _room_codes, parse) for k, place in lines.items()}
-    found = recognise_codes(path, records.values(), room_codes)
+    by_line = {k: record_of_line(*place, _room_codes, parse) for k, place in lines.items()}
+    found = records.recognise_codes(path, by_line.values(), room_codes)
     partials = {}
-    for number, record in records.items():
+    for number, record in by_line.items():
         try:
             partials[number] = record.read(found.table_of(record))
         except DiagramError as error:

@@ -24,7 +24,6 @@ from floor_plans.diagrams.metrics.access import SECONDS, RoomGraph, edit_distanc
 from floor_plans.drawings import FORMAT_NAMES
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
-from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.floor_plan import (
@@ -110,9 +109,7 @@ def checked_files(
     if threads < 1:
         raise ValueError(f"threads={threads}: expected at least 1")
     cp_sat()
-    check_installed()
-    if "ifc" in formats:
-        check_ifc()
+    check_installed(*formats)
     style = DrawingStyle(options.language, options.layers, options.storey)
     files = PlanFiles(Path(options.out), options.picture, formats, style)
     for option, file in read.items():
