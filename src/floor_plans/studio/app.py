@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from discrete_diffusion import __version__
 from floor_plans.studio import LOCAL, answering, bodies
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
-from floor_plans.studio.jobs import Late, Stopped, TooBusy, sentence_of
+from floor_plans.studio.jobs import Stopped, TooBusy, sentence_of
 from floor_plans.studio.sampling import Ask, DiagramModel
 from floor_plans.studio.studio import Studio, job_events, json_content_of
 
@@ -155,10 +155,10 @@ def _add_errors(app: FastAPI) -> None:
                 return refusal(429, sentence, **{"Retry-After": str(RETRY_AFTER)})
             case Stopped():
                 return refusal(503, "the studio is being ended")
-        is_late, is_wrong = isinstance(error, TimeoutError | Late), isinstance(error, ValueError)
+        is_late, is_wrong = isinstance(error, TimeoutError), isinstance(error, ValueError)
         return refusal(504 if is_late else 400 if is_wrong else 500, sentence_of(error))
 
-    for kind in (HTTPException, TooBusy, Stopped, TimeoutError, Late, ValueError, Exception):
+    for kind in (HTTPException, TooBusy, Stopped, TimeoutError, ValueError, Exception):
         app.add_exception_handler(kind, refused)
 
 

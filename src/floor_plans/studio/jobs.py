@@ -42,17 +42,13 @@ class Stopped(Exception):
     """Error: the studio ends."""
 
 
-class Late(Exception):
-    """Error: the task exceeded its time limit."""
-
-
 class TooBusy(Exception):
     """Error: the queue is full."""
 
 
 def sentence_of(error: Exception) -> str:
     """Return a sentence on an error for the client; an error of the studio is logged instead."""
-    if isinstance(error, Late | TimeoutError | ValueError):
+    if isinstance(error, TimeoutError | ValueError):
         return str(error) or LATE
     logger.error("a request failed", exc_info=error)
     return FAILED
@@ -133,9 +129,10 @@ class Workers:
 
     async def run(self, function: Callable[[A], T], argument: A) -> T:
         """Call ``function(argument)`` in the first free process; a killed process is replaced once.
-        Cancelling ends the process once the patience is over. Raises ``Late`` after the time limit,
-        which ends the process as well, and ``Stopped`` if the studio ends. Raises ``ValueError`` as
-        the function does, or if it needs too much memory, and ``RuntimeError`` for other errors."""
+        Cancelling ends the process once the patience is over. Raises ``TimeoutError`` after the
+        time limit, which ends the process as well, and ``Stopped`` if the studio ends. Raises
+        ``ValueError`` as the function does, or if it needs too much memory, and ``RuntimeError``
+        for other errors."""
         await self._places.acquire()
         begun = asyncio.Event()
         task = asyncio.ensure_future(self._answer(function, argument, begun))
@@ -176,7 +173,7 @@ class Workers:
                 async with asyncio.timeout(self._seconds):
                     kind, answer = await in_thread(process.connection.recv)
             except TimeoutError:
-                raise Late(
+                raise TimeoutError(
                     f"this took longer than {self._seconds:g} s and was given up; ask for less"
                 ) from None
             except (EOFError, OSError):

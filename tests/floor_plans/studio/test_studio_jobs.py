@@ -22,7 +22,7 @@ from floor_plans.studio.answering import shown_plans_of_job
 from floor_plans.studio.app import create_app
 from floor_plans.studio.bodies import ShownPlan
 from floor_plans.studio.guards import PromptServer
-from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Errands, Jobs, Late, Stopped, TooBusy
+from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Errands, Jobs, Stopped, TooBusy
 from plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -206,7 +206,7 @@ async def test_errors_are_told_and_other_jobs_go_on():
     jobs = Jobs()
     for error, told in (
         (ValueError("total_area: too small"), "total_area: too small"),
-        (Late("this took longer than 900 s"), "this took longer than 900 s"),
+        (TimeoutError("this took longer than 900 s"), "this took longer than 900 s"),
         (RuntimeError("a secret"), FAILED),
     ):
         assert (await ended(jobs, jobs.submit("a", failing(error))))["error"] == told

@@ -12,7 +12,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from floor_plans.studio import jobs as module
-from floor_plans.studio.jobs import Late, Stopped, Workers
+from floor_plans.studio.jobs import Stopped, Workers
 
 
 def pid_after(folder: str) -> int:
@@ -173,7 +173,7 @@ def test_a_process_ends_that_is_being_started(started, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_and_the_next_one_is_done(started, tmp_path):
     workers = started(1, seconds=0.5)
-    with pytest.raises(Late):
+    with pytest.raises(TimeoutError, match="given up"):
         workers.run(pid_after, str(tmp_path))
     (process,) = begun(tmp_path, 1)
     with pytest.raises(ProcessLookupError):
