@@ -43,8 +43,8 @@ EFFORT = 0.6
 constraints can be satisfied; to show that requirements conflict, and again to reduce the
 conflict."""
 
-_EFFORT_RULES = 1.2
-"""Effort to decide whether all soft constraints of the rules can be satisfied."""
+_EFFORT_AREAS, _EFFORT_RULES = 0.8, 1.2
+"""Efforts to satisfy all soft constraints but areas in a free outline, and those of the rules."""
 
 _POLISH, _POLISH_ALONE, _LEAST_CHANGE = 0.48, 0.6, 0.6
 """Effort to improve an incumbent: with rules, without, and to bring it closer to an earlier
@@ -238,7 +238,8 @@ class PlanSearch:
         """Return the answer of ``SoftSearch.meets`` for the rules, however a plan is found."""
         alone, is_given = self._spec.dropped_for_rules, self._spec.outline.boundary is not None
         # areas within half of their targets guide the search, but seldom fill a given outline
-        answer = self._meets(model, EFFORT, alone if is_given else ONLY_AREAS)
+        first, effort = (alone, EFFORT) if is_given else (ONLY_AREAS, _EFFORT_AREAS)
+        answer = self._meets(model, effort, first)
         if answer or (is_given and answer is False):
             return answer
         # boxes that keep the other rules may be near to ones that can be furnished
