@@ -32,7 +32,7 @@ from discrete_diffusion.domains.graphs.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics import novelty_shares
 from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.evaluation.requests import SampleRequest
-from discrete_diffusion.evaluation.sample_scores import share_interval
+from discrete_diffusion.evaluation.sample_scores import interval_entries, share_interval
 from discrete_diffusion.sampling import Planned, register_sampler
 from discrete_diffusion.viz import chart_style
 from record import (
@@ -69,9 +69,9 @@ SAMPLERS = {
     "plans": (("planned", 8), ("first-hitting", 8)),
     "text": (("first-hitting", 16), ("first-hitting", 8), ("dilated", 8)),
 }
-CALLS, EXACT = (52, 104, 208, 416), 2080
+CALLS, EXACT = (52, 208), 2080
 """Network calls of a tree, and those of one token each."""
-TREES, EXACT_TREES = 40, 8
+TREES, EXACT_TREES = 40, 4
 """Graphs of each row, and of the row of one token a call."""
 CURVES = {
     "planned": (chart_style.SAMPLED, "o-", "planned"),
@@ -113,7 +113,6 @@ def measured(data: str, file: Path | None, folder: Path, threads: int) -> list[d
     return rows
 
 
-@register_sampler("planned-at-random")
 class PlannedAtRandom(Planned):
     """As many positions in each call as ``planned``, whatever they are."""
 
@@ -140,6 +139,7 @@ def choose_calls(trained: Any, kept: Path) -> float:
 def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
     """A row for each sampler and number of calls, and CPU-seconds of the choice of calls."""
     torch.set_num_threads(threads)
+    register_sampler(PlannedAtRandom.name)(PlannedAtRandom)
     words = ["experiment=tree", f"threads={threads}", f"data.path={file}"]
     run = kept_run(folder / "tree" / "bd-denoiser-pair", [*words, "algo.backbone=bd-denoiser-pair"])
     trained, rows = load(run / "checkpoints" / "last.ckpt"), []
@@ -153,7 +153,7 @@ def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
             graphs = trained.sample(num, sampling={"name": name}, steps=calls)
             row = {"cpu_seconds": watch.stop(num).cpu / num, "num_samples": num}
             row |= novelty_shares(GraphSet(graphs), training, "tree")
-            row["intervals"] = {VUN: share_interval([row[VUN]], num)}
+            row |= interval_entries({VUN: share_interval([row[VUN]], num)})
             kept.write_text(json.dumps(row))
         row = json.loads(kept.read_text())
         rows.append({"sampler": name, "network_calls_per_sample": calls, **row})
@@ -162,7 +162,7 @@ def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
 
 
 def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
-    """V.U.N. over CPU-seconds a graph, a curve for each sampler; one token a call as a line."""
+    """V.U.N. over network calls, a curve for each sampler; one token a call as a line."""
     figure = chart_style.new_figure(6.4, 3.6)
     axes = figure.subplots()
     exact = rows[-1]
@@ -178,7 +178,11 @@ def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
             [row["network_calls_per_sample"] for row in own],
             100 * share,
             yerr=(100 * (ends - share).abs()).tolist(),
-            **{"fmt": style, "color": colour, "label": label, "capsize": 2, "markersize": 4.5},
+            fmt=style,
+            color=colour,
+            label=label,
+            capsize=2,
+            markersize=4.5,
         )
     axes.set(xscale="log", ylim=(0, 102))
     axes.set_xticks(CALLS, [*map(str, CALLS)], minor=False)
@@ -198,6 +202,8 @@ def shown(row: Mapping[str, Any], key: str) -> str:
     """A number with its interval, or its standard error; nothing if it was not measured."""
     if row.get(key) is None:
         return ""
+    if isinstance(row[key], int):
+        return f"{row[key]:,}"
     scale, digits = (100, 1) if key in SHARES else (1, 2 if row[key] > 1 else 4)
     text = f"{scale * row[key]:.{digits}f}"
     if key in row.get("intervals", {}):
@@ -209,7 +215,8 @@ def shown(row: Mapping[str, Any], key: str) -> str:
 
 def sections(record: Record) -> Sections:
     texts = {}
-    for data, rows in record.results.items():
+    for data in filter(record.results.get, COLUMNS):
+        rows = record.results[data]
         table = [
             [f"`{row['sampler']}`", f"{row['network_calls_per_sample']:.1f}"]
             + [shown(row, key) for key in COLUMNS[data]]
@@ -219,7 +226,10 @@ def sections(record: Record) -> Sections:
             real = {"intervals": {}, **rows[0]["real"]}
             table.append(["real plans", "", *(shown(real, key) for key in COLUMNS[data])])
         head = ["sampler", "calls", *COLUMNS[data].values()]
-        texts[Part.SAMPLERS, f"few calls {data}"] = markdown_table(head, table)
+        text = markdown_table(head, table)
+        if (choice := record.results.get("choice_cpu_seconds")) is not None:
+            text += f"\n\nChoosing the calls took {choice:.0f} CPU-seconds, once."
+        texts[Part.SAMPLERS, f"few calls {data}"] = text
     return texts
 
 

@@ -233,6 +233,27 @@ def test_numbers_of_other_data_come_from_the_results():
     assert_says("docs/dialogue.md", summaries)
 
 
+def test_numbers_of_trees_in_few_calls_come_from_the_results():
+    found = results_of("few_calls_trees")
+    rows = {(row["sampler"], row["network_calls_per_sample"]): row for row in found["trees"]}
+
+    def shown(name: str, calls: int = 208) -> str:
+        return f"{100 * rows[name, calls]['valid_unique_novel']:.0f} %"
+
+    planned, one_each = rows["planned", 208], rows["first-hitting", 2080]
+    low, high = (100 * end for end in planned["intervals"]["valid_unique_novel"])
+    quoted = [
+        f"{shown('planned')} ({low:.0f} to {high:.0f}) are valid, new and distinct, at "
+        f"{planned['cpu_seconds']:.1f} CPU-seconds a graph.",
+        f"One token a call takes {one_each['cpu_seconds']:.1f}.",
+        f"{shown('planned-at-random')}; `first-hitting`: {shown('first-hitting')}. In 52 calls the "
+        f"three have {shown('planned', 52)}, {shown('planned-at-random', 52)} and "
+        f"{shown('first-hitting', 52)}.",
+        f"Choosing the calls took {found['choice_cpu_seconds']:.0f} CPU-seconds.",
+    ]
+    assert_says("docs/samplers.md", quoted)
+
+
 def test_numbers_of_puzzles_come_from_the_results():
     found = results_of("puzzles")
     nine, free = found["Sudoku, 9x9, four fifths given"], found["Sudoku, 4x4, without clues"]

@@ -201,8 +201,7 @@ def _many_calls(
 def _try_move(
     nats_given: Callable[[Tensor], Tensor], call_of: Tensor, nats: Tensor, position: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the call
-    of each position, and ``nats``."""
+    """Move a position to the previous (-1) or next (1) call if cheaper; return calls and nats."""
     call = int(call_of[position])
     if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
         return call_of, nats

@@ -145,6 +145,10 @@ class Planned(FixedOrder):
     states the loss in nats, an estimate of KL(distribution of the model || distribution of planned
     samples).
 
+    If the layout has ``sites``, as graphs have, and more than 64 tokens, only the sizes of calls
+    are chosen, and the positions of a call share few sites. One order serves all samples: it is
+    kept, and a network that knows no order of nodes gives the same graphs for any numbering.
+
     With one position per call this is exact if D is exact and does not depend on t. With fewer
     calls than tokens it is an approximation.
 
