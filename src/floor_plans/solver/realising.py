@@ -235,7 +235,7 @@ class PlanSearch:
         yield from (*helpful, plain) if kept is False else (plain, *helpful)
 
     def _keeps_rules(self, model: PlanModel) -> bool | None:
-        """Return the answer of ``SoftSearch.meets`` for the rules, however a plan is found."""
+        """Return True if a plan keeps all rules, False if none does, None if undecided."""
         alone, is_given = self._spec.dropped_for_rules, self._spec.outline.boundary is not None
         # areas within half of their targets guide the search, but seldom fill a given outline
         first, effort = (alone, EFFORT) if is_given else (ONLY_AREAS, _EFFORT_AREAS)
