@@ -55,7 +55,7 @@ _EFFORT_WHY = 0.3  # effort of each call of the solver that explains a missing p
 _EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
 """Effort to find another relation, and of each one that is tried."""
 
-_MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS, _MOST_FOR_PROOFS = 10.0, 2.5, 1.0, 1.2
+_MOST_EFFORT, _FOR_A_PLAN, _FOR_PROOFS, _MOST_FOR_PROOFS = 10.0, 2.5, 1.0, 0.6
 """Effort of all searches for a plan, under a minute. Two shares of it are kept back: to find a plan
 once a model is chosen, and to explain what the best plan breaks, which takes no more than the
 last."""
