@@ -76,7 +76,7 @@ def choose_call_order(
     calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
     cheapest is kept; then single positions are moved to the previous or next call where that is
     cheaper. For more than 64 tokens only the sizes are chosen if there are more than 32 calls, or
-    if the layout has ``sites``: then the order is that of ``spread``.
+    if the layout has ``sites``, as many as tokens a call: then the order is that of ``spread``.
 
     ``examples``: clean data, some of which are used. ``are_samples``: they are samples of the
     model, whose e_l is the mean entropy of D_l: -log D_l(x_l) has the same mean, and more noise.
@@ -96,7 +96,7 @@ def choose_call_order(
         num_orders = max(1, min(num_orders, num_orders * MOST_CUTS // max(num_cuts, 1)))
     cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
     num_moves = min(4 * len(places), MOST_MOVES)  # each position twice either way
-    sites = algorithm.layout.sites if len(places) > MOST_CUTS else None
+    sites = _sites_to_spread(algorithm.layout.sites, len(places), calls)
 
     def random_order() -> Tensor:
         found = torch.randperm(len(places), generator=generator, device=generator.device)
@@ -149,6 +149,12 @@ def choose_call_order(
 def num_tried(length: int) -> int:
     """Number of samples of ``length`` tokens that an order is tried on: 32 to 128."""
     return min(max(2**13 // length, 32), 128)
+
+
+def _sites_to_spread(sites: Tensor | None, num: int, calls: int | None) -> Tensor | None:
+    """Sites if ``num`` tokens are spread by them: few calls share sites in any order."""
+    is_many = sites is not None and MOST_CUTS < num <= (calls or num) * (int(sites.max()) + 1)
+    return sites if is_many else None
 
 
 def spread(order: Tensor, sites: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.call_order import choose_call_order, num_tried
+from discrete_diffusion.algorithms.call_order import MOST_CUTS, choose_call_order, num_tried
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.many_ids import LazyLogD
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
@@ -145,9 +145,9 @@ class Planned(FixedOrder):
     states the loss in nats, an estimate of KL(distribution of the model || distribution of planned
     samples).
 
-    If the layout has ``sites``, as graphs have, and more than 64 tokens, only the sizes of calls
-    are chosen, and the positions of a call share few sites. One order serves all samples: it is
-    kept, and a network that knows no order of nodes gives the same graphs for any numbering.
+    If the layout has ``sites``, as graphs have, and more than 64 tokens, only the sizes of many
+    calls are chosen, and the positions of a call share few sites. One order serves all samples: it
+    is kept, and a network that knows no order of nodes gives the same graphs for any numbering.
 
     With one position per call this is exact if D is exact and does not depend on t. With fewer
     calls than tokens it is an approximation.
@@ -227,6 +227,7 @@ class Planned(FixedOrder):
             under = _digest(given, *samples.conditions_of(index).values())
             model = self._under.setdefault(model, f"{model} {under}")
         key = f"{model} {int(block)} {f'lost {self.lost}' if number is None else number}"
+        key += " apart" * (algorithm.layout.sites is not None and num > MOST_CUTS)
         if not self._chosen:
             self._chosen = self._kept()
         if len(self._chosen.get(key, ())) != len(real):
@@ -258,7 +259,8 @@ class Planned(FixedOrder):
         fresh = PartialSamples.start(algorithm, real.to(clamp.device), clamp, generator)
         fresh.conditions = samples.conditions_of(index)
         # large graphs in some 300 calls, which is enough for the sizes of calls
-        several = 1 if algorithm.layout.sites is None else max(1, real.shape[1] // 256)
+        is_sure = algorithm.layout.sites is None or self.lost is not None
+        several = 1 if is_sure else max(1, real.shape[1] // 256)
         FirstHitting(tokens_per_call=several).run(fresh)
         return Batch(fresh.x, fresh.real, conditions=fresh.conditions)
 
