@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from discrete_diffusion.config import counted
@@ -80,7 +80,8 @@ def make_plans(
     sample, twice ``num`` by default; equal ones count once. ``brief``: a file or its content, whose
     ``area``, ``outline``, ``front_door`` and ``north`` go to the solver. ``num_rooms``: None: as in
     the training data. ``strict``: withhold plans that break a rule; while fewer than ``num`` are
-    left, sample ``candidates`` other diagrams, ``ROUNDS`` times in all. False: rank them too.
+    left, sample ``candidates`` other diagrams, ``ROUNDS`` times in all; in a given outline, search
+    no plan of a diagram whose rules the solver shows to be impossible. False: rank all.
 
     Returns the plans, best first: by unmet requirements, then broken rules, then mean score;
     perhaps fewer than ``num``. Raises ``ValueError`` for a number out of its range, a brief that is
@@ -165,7 +166,7 @@ def _rules_of(facts: PlanFacts, base: RuleSet) -> dict[str, Parameters]:
 @dataclass(frozen=True)
 class PlanSearch:
     """Search for the best ``num`` plans of diagrams of a model; see ``make_plans`` for the
-    arguments."""
+    arguments. ``ruled_out``: diagrams of which no plan keeps all rules, as the solver shows."""
 
     model: Any
     request: PlanRequest
@@ -175,6 +176,7 @@ class PlanSearch:
     num_rooms: int | None = None
     strict: bool = True
     threads: int = 1
+    ruled_out: list[BubbleDiagram] = field(default_factory=list)
 
     def diagrams(self, seed: int) -> list[BubbleDiagram]:
         """Sample distinct diagrams from the model."""
@@ -216,13 +218,17 @@ class PlanSearch:
                 except ValueError:
                     return  # the brief or the areas allow no others
             # plans of these
-            plans = realise_all(jobs, threads=self.threads, stop_asked=stop_asked)
+            asked = [replace(job, strict=self.strict) for job in jobs]
+            plans = realise_all(asked, threads=self.threads, stop_asked=stop_asked)
             with closing(plans) as found_plans:
                 for job, any_order in zip(jobs, found_plans, strict=True):
                     if stop_asked() and not any_order.plans:
                         return  # this search was given up
                     found, scores = ranked_variants(any_order)
                     made = MadePlan(job, found, scores[0]) if found.plans else None
+                    if made is None and found.excluded:
+                        broken = True
+                        self.ruled_out.append(job.diagram)
                     yield made
                     if stop_asked():
                         return
@@ -325,6 +331,11 @@ def run_make(options: argparse.Namespace) -> None:
             f"{counted(len(broken), 'plan')} withheld, for broken rules: "
             f"{_rule_counts(each.broken for each in broken)}; {apart.folder} has them; "
             "strict=false ranks them too"
+        )
+    if ruled_out := search.ruled_out:
+        print(
+            f"{counted(len(ruled_out), 'different diagram')} left out, of which no plan keeps all "
+            "rules in this outline, as the solver shows; strict=false plans them too"
         )
     # what an earlier call wrote, and this one did not
     earlier += apart.left if broken else [apart.folder]

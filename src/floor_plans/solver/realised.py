@@ -42,7 +42,8 @@ class Job:
     """Request for ``variants`` different floor plans of ``diagram``, according to ``spec``.
     ``other_areas``: further target areas to try, see ``realise``. ``hall``: True if a hall may be
     added where it meets more requirements. ``near``: earlier plan to stay near to.
-    ``proofs``: True to examine whether broken rules can be kept at all."""
+    ``proofs``: True to examine whether broken rules can be kept at all. ``strict``: True to search
+    no plan in a given outline once it is shown that none keeps all rules."""
 
     diagram: BubbleDiagram
     spec: PlanSpec
@@ -52,6 +53,7 @@ class Job:
     hall: bool = False
     near: EarlierPlan | None = None
     proofs: bool = True
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,9 +198,10 @@ class Realised:
     """Plans found for a job, the best first, with their target ``areas`` (none for added rooms).
 
     ``shortfalls``: unmet requirements of each plan. ``reason``: reason why no plan was found.
-    ``excluded``: the plans break a rule, and the solver showed that no plan it considers keeps all
-    rules, for any shapes and areas of rooms. As the model is stricter than some rules, a plan drawn
-    by hand may still keep them. ``explanation``: conflicting requirements and a remedy.
+    ``excluded``: the plans break a rule, or a ``strict`` job has none, and the solver showed that
+    no plan it considers keeps all rules, for any shapes and areas of rooms. As the model is
+    stricter than some rules, a plan drawn by hand may still keep them. ``explanation``: conflicting
+    requirements and a remedy.
     """
 
     plans: tuple[FloorPlan, ...] = ()

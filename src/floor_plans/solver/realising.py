@@ -199,6 +199,7 @@ class PlanSearch:
 
     def __init__(self, job: Job, spec: PlanSpec) -> None:
         self._seed, self._spec, self._may_have_hall = job.seed, spec, job.hall
+        self._strict = job.strict
         self._model = partial(PlanModel, job.diagram.rooms, job.diagram.relations, spec)
         self.excluded = False
 
@@ -225,6 +226,8 @@ class PlanSearch:
                 yield from dict.fromkeys((model, plain))
                 return
         self.excluded |= alone == WITHOUT_RULES and set(answers) == {False}
+        if self.excluded and self._strict:
+            return
         # no model keeps all rules: does a hall help with circulation?
         kept = plain.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
         helpful = [
@@ -291,6 +294,8 @@ def _search_plans(
             break
         if best is not None and (not best.rank[0] or stop_asked()):
             break
+    if best is None and search.excluded and job.strict:
+        best = Realised(reason="no plan keeps all rules in this outline", excluded=True)
     return ruled_out, best
 
 

@@ -76,6 +76,19 @@ def test_habitable_plans_break_no_rule():
     assert make_plans(model_of(BEHIND), NO_HALL, num=1) == []
 
 
+@pytest.mark.slow
+def test_a_diagram_that_a_plot_rules_out_is_not_planned():
+    plot = Outline(boundary=((0, 0), (8, 0), (8, 6), (0, 6)))
+    search = PlanSearch(model_of(BEHIND), replace(NO_HALL, outline=plot), num=1)
+    assert [*search.tried(search.jobs()[0])] == [None]
+    assert search.ruled_out == [BEHIND]
+    search = replace(search, strict=False, ruled_out=[])
+    (made,) = search.tried(search.jobs()[0])
+    assert made.found.excluded
+    assert "access" in made.broken
+    assert search.ruled_out == []
+
+
 @pytest.mark.parametrize(
     ("keeps", "num", "strict", "rounds"),
     [
@@ -303,6 +316,13 @@ def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsy
     assert "1 plan found, and each breaks a rule: access by 1; raise" in capsys.readouterr().err
     assert len(lines("none/withheld")) == 1
     assert [path.name for path in Path("none").iterdir()] == ["withheld"]
+    # on a plot it is not planned
+    with pytest.raises(SystemExit):
+        command("num=1", *words, "boundary=[[0,0],[8,0],[8,8],[0,8]]", "out=plot", of=(BEHIND,))
+    said = capsys.readouterr()
+    assert "1 different diagram left out, of which no plan keeps all rules" in said.out
+    assert "no plan was found of 1 different diagram" in said.err
+    assert not Path("plot").exists()
 
 
 @pytest.mark.slow
