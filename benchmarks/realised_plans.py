@@ -1,7 +1,7 @@
 """Dimensioned plans of diagrams: how many are found, how well they meet their areas, how fast.
 
-    python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2] [--rules default]
-        [--only SET PLOT ...] [--keep FOLDER]
+    python benchmarks/realised_plans.py plans.jsonl [--num 200] [--processes 2]
+        [--rules default [--strict] [--only SET PLOT ...] [--keep FOLDER]]
 
 Diagrams of the embedded generator and of a file of real plans; target areas are drawn from other
 plans of the same set, rooms of the same type, once: no other areas are tried. Writes
@@ -11,7 +11,9 @@ With ``--rules`` plans are planned for a set of rules and judged by it, as ``pla
 default: diagrams of the generator, of its livable plans (``data.livable=true``), of the file and
 of the model in the box, in a free outline, in 12 x 8 m and in an L. Writes
 ``benchmarks/results/plans_for_rules.json`` and its table; with ``--only real free`` that column
-alone is measured, and the others stay. With ``--keep`` a measurement that was stopped goes on.
+alone is measured, and the others stay. With ``--strict`` no plan is searched of a diagram that a
+plot and the rules exclude, as in ``plans make``. With ``--keep`` a measurement that was stopped
+goes on.
 """
 
 from __future__ import annotations
@@ -160,12 +162,13 @@ def measure_rules(
     rules: RuleSet,
     pool: Any,
     keep: Path | None,
+    strict: bool,
 ) -> dict[str, Any]:
     """Shares of plans that keep each rule; a diagram without a plan keeps none. ``keep``: a file
     with a line per diagram, its plan or why there is none; beside it lies what was found so far."""
-    jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(
-        [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
-    )
+    bare = [BubbleDiagram(each.rooms, each.relations) for each in diagrams]
+    jobs = PlanRequest(outline=outline, rules=rules, seed=SEED).jobs(bare)
+    jobs = [replace(job, strict=strict) for job in jobs]
     outcomes = list(kept_outcomes(jobs, pool, keep and keep.with_suffix(".pickle")))
     plans = [found.plans[0] for found, _ in outcomes if found.plans]
     if keep is not None:
@@ -199,14 +202,14 @@ def measure_all_rules(options: argparse.Namespace, pool: Any) -> None:
     """Publish a column of the table as soon as it is measured; the others stay as they were."""
     rules = read_rules(options.rules)
     command = f"python benchmarks/realised_plans.py plans.jsonl --num {options.num}"
-    command += f" --rules {options.rules}"
+    command += f" --rules {options.rules}" + " --strict" * options.strict
     results: dict[str, Any] = {name: {} for name in SETS} | earlier("plans_for_rules")
     names, plots = ([k for k in of if k in options.only] or list(of) for of in (SETS, PLOTS))
     for name in names:
         diagrams = SETS[name](options)
         for plot in plots:
             keep = options.keep and options.keep / f"{name}, {plot}.jsonl".replace(" ", "_")
-            found = measure_rules(diagrams, PLOTS[plot], rules, pool, keep)
+            found = measure_rules(diagrams, PLOTS[plot], rules, pool, keep, options.strict)
             results[name][plot] = found
             print(name, plot, found, flush=True)
             publish("plans_for_rules", command=command, seed=SEED, results=results)
@@ -220,6 +223,7 @@ def main() -> None:
     parser.add_argument("--num", type=int, default=200)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rules", help="default, irc, or a file: plan for them, judge by them")
+    parser.add_argument("--strict", action="store_true", help="of --rules: as plans make does")
     parser.add_argument(
         "--keep", type=Path, help="of --rules: a folder for the plans; what it has is not redone"
     )
