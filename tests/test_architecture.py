@@ -39,7 +39,7 @@ LAYERS = {
         ("__main__", "discrete_diffusion"),
     ),
     "floor_plans": (
-        ("box", "configs"),
+        ("box", "configs", "typed_options"),
         ("diagrams",),
         ("plans",),
         ("rules",),

@@ -12,11 +12,11 @@ from functools import partial
 from discrete_diffusion.config import LazyEntry
 from discrete_diffusion.domains import SubCommand
 from floor_plans.box import MODEL
-from floor_plans.commands.typed_options import add_options, argument, option
 from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 from floor_plans.drawings import FORMAT_NAMES
+from floor_plans.typed_options import add_options, argument, option
 
 DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, which share this suffix
 

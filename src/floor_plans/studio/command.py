@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
-from floor_plans.commands.typed_options import add_options, option
 from floor_plans.studio import LOCAL
+from floor_plans.typed_options import add_options, option
 
 _MOST_CONNECTIONS = 256
 _STOP_SECONDS = 10  # seconds in which requests have to end when the studio is stopped
