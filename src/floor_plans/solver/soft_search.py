@@ -139,12 +139,12 @@ class SoftSearch:
         literals = _literals(soft)
         # searches in turn, each with a part of the effort
         uncut = [cut.is_used.negated() for cut in self._outline.cuts]
-        outline, steps = self._outline.spec.outline, tuple[int, ...](_STEPS)
+        spec, steps = self._outline.spec, [*_STEPS]
         if self._outline.filling:
-            corners = (*outline.size, *chain(*outline.blocked))
-            steps = tuple(step for step in _STEPS_OF_PLOTS if not any(x % step for x in corners))
-        elif uncut and not dropped >= self._outline.spec.dropped_for_rules:
-            steps = _STEPS[:1]  # of plans in a free outline, the finest is kept for the rules alone
+            corners = (*spec.outline.size, *chain(*spec.outline.blocked))
+            steps = [step for step in _STEPS_OF_PLOTS if not any(x % step for x in corners)]
+        elif uncut and not dropped >= spec.dropped_for_rules:
+            steps = steps[:1]  # of plans in a free outline, the finest is kept for the rules alone
         tries = [([*literals, *uncut], steps[0])] if uncut else []
         tries += [(literals, step) for step in steps]
         answer, boxes, spent = None, None, 0.0
