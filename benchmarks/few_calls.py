@@ -69,10 +69,10 @@ SAMPLERS = {
     "plans": (("planned", 8), ("first-hitting", 8)),
     "text": (("first-hitting", 16), ("first-hitting", 8), ("dilated", 8)),
 }
-CALLS, EXACT = (52, 208), 2080
+CALLS, EXACT = (52, 104, 208, 416), 2080
 """Network calls of a tree, and those of one token each."""
-TREES, EXACT_TREES = 40, 4
-"""Graphs of each row, and of the row of one token a call."""
+TREES, EXACT_TREES = {"planned": 100, "planned-at-random": 50, "first-hitting": 50}, 75
+"""Graphs of each row by its sampler, and of the row of one token a call; in batches of 25."""
 CURVES = {
     "planned": (chart_style.SAMPLED, "o-", "planned"),
     "planned-at-random": (chart_style.LINE, "s--", "as planned, any pairs"),
@@ -88,9 +88,10 @@ def models(data: str, file: Path | None, folder: Path, threads: int) -> tuple[st
     """Words of ``evaluate``: the model, which is trained if it is not there, and what is drawn."""
     if data == "plans":
         return "checkpoint=plans-small", "num_samples=1000", "num_seeds=5"
-    words = (*SHARED, "data=text", f"data.path={file}", "data.length=64", "data.batch_size=64")
-    words += ("algo.backbone=dit", "model=dit_tiny", "optim.lr=2e-3", "eval.num_samples=0")
-    words += ("callbacks.ema_decay=0.995", "trainer.val_check_interval=600", f"threads={threads}")
+    words: tuple[str, ...] = (*SHARED, "data=text", f"data.path={file}", "data.length=64")
+    words += ("data.batch_size=64", "algo.backbone=dit", "model=dit_tiny", "optim.lr=2e-3")
+    words += ("eval.num_samples=0", "callbacks.ema_decay=0.995", f"threads={threads}")
+    words += ("trainer.val_check_interval=600",)
     for name, own in TRAINED.items():
         kept_run(folder / name, (*words, *own))
     model, judge = (folder / name / "checkpoints" / "last.ckpt" for name in TRAINED)
@@ -149,7 +150,8 @@ def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
     for name, calls in [*asked, ("first-hitting", EXACT)]:
         kept = folder / f"trees_{name}_{calls}.json"
         if not kept.exists():
-            num, watch = EXACT_TREES if calls == EXACT else TREES, Stopwatch(torch.device("cpu"))
+            num = EXACT_TREES if calls == EXACT else TREES[name]
+            watch = Stopwatch(torch.device("cpu"))
             graphs = trained.sample(num, sampling={"name": name}, steps=calls)
             row = {"cpu_seconds": watch.stop(num).cpu / num, "num_samples": num}
             row |= novelty_shares(GraphSet(graphs), training, "tree")
