@@ -17,7 +17,7 @@ from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.realise_file import checked_files, request_of
-from floor_plans.drawings.realised_files import WITHHELD, PlanFiles, summary
+from floor_plans.drawings.realised_files import WITHHELD, PlanFiles
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.finding import HALL, Parameters
@@ -314,8 +314,8 @@ def run_make(options: argparse.Namespace) -> None:
 
     def write(files: PlanFiles, plans: Sequence[MadePlan]) -> str:
         found = [each.found for each in plans]
-        numbers = files.write_found([each.job for each in plans], found, began=began)
-        return summary(numbers, files)
+        _, said = files.write_found([each.job for each in plans], found, began=began)
+        return said
 
     # write the best, and in a folder of their own the plans that break rules
     if best := search.best(made):

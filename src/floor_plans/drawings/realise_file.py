@@ -24,7 +24,7 @@ from floor_plans.diagrams.metrics.access import SECONDS, RoomGraph, edit_distanc
 from floor_plans.drawings import FORMAT_NAMES
 from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
-from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
+from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.floor_plan import (
     FRONT_DOOR,
@@ -66,6 +66,8 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     else:
         near = _earlier_plans(options, read, len(report.diagrams))
         jobs = changed_jobs(request, report.diagrams, near, report.places)
+    if options.areas is not None:  # areas like those of the file are requested
+        jobs = [replace(job, spec=replace(job.spec, typical=frozenset())) for job in jobs]
     # search, and end with what was found
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the plans that are found", True
@@ -75,8 +77,8 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 
         # a search that is given up leaves no threads behind
         with closing(realise_all(jobs, threads=threads, stop_asked=stop_asked)) as plans:
-            numbers = files.write_found(jobs, plans, stop_asked=stop_asked)
-    print(summary(numbers, files))
+            numbers, summary = files.write_found(jobs, plans, stop_asked=stop_asked)
+    print(summary)
     if signals.received is not None:
         raise SystemExit(128 + signals.received)
     if options.strict and (broken := broken_rules(numbers)):

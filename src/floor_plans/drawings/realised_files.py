@@ -76,6 +76,9 @@ PLANS, NUMBERS, WITHHELD = "plans.jsonl", "plans.json", "withheld"
 """Names of the file with a plan in each line, of the file with numbers on all plans, and of the
 folder of plans that ``plans make`` withholds."""
 
+TYPICAL = "typical areas"
+"""Name of the areas of rooms without a requested area."""
+
 _MOST_EXPLAINED = 3  # plans for which the command explains why they break rules
 
 PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
@@ -110,12 +113,12 @@ class PlanFiles:
         *,
         stop_asked: Callable[[], bool] = lambda: False,
         began: float | None = None,
-    ) -> dict[str, Any]:
-        """Write the plans as they are found for the jobs, and return the numbers. ``plans.jsonl``
-        has a line for each job, or ``variants`` lines, best first; a diagram without a plan has
-        "no_plan", the reason. After a request to stop, the plans found so far are written, and the
-        numbers state how many were not tried. ``began``: clock at the start of the search, in
-        seconds."""
+    ) -> tuple[dict[str, Any], str]:
+        """Write the plans as they are found for the jobs, and return numbers and their summary.
+        ``plans.jsonl`` has a line for each job, or ``variants`` lines, best first; a diagram
+        without a plan has "no_plan", the reason. After a request to stop, the plans found so far
+        are written, and the numbers state how many were not tried. ``began``: clock at the start
+        of the search, in seconds."""
         began = time.perf_counter() if began is None else began
         text = ""
         realised: list[Realised] = []
@@ -135,7 +138,7 @@ class PlanFiles:
                     if stop_asked():
                         break
                 write_text(folder / PLANS, text)
-            numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
+            numbers = numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
             pairs = [pair for pair in zip(jobs, realised, strict=False) if pair[1].plans]
             if raised := sum(len(_rooms_at_least_area(*pair)) for pair in pairs):
                 numbers["num_areas_at_least"] = raised
@@ -156,7 +159,8 @@ class PlanFiles:
                         for variant, plan in enumerate(of_job, start=1):
                             path = unfinished / f"{_stem(number, variant)}{FORMATS[name].suffix}"
                             write_plan(path, plan, name, self.style)
-        return numbers
+        unmet = [unmet_kinds(*pair) for pair in pairs]
+        return numbers, summary(numbers, self, unmet)
 
 
 def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
@@ -186,7 +190,7 @@ def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
     return [room for room, (area, need) in pairs if area == need]
 
 
-def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
+def numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
     """Numbers on the plans found: their count, unmet requirements and errors."""
     plans = [found for found in realised if found.plans]
     # broken rules of each plan, by the name of its files; a diagram without a plan has none
@@ -220,6 +224,16 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
     }
 
 
+def unmet_kinds(job: Job, found: Realised) -> set[str]:
+    """Kinds of requirements that some of a job's plans do not meet. Areas that nobody requested are
+    not "areas" but ``TYPICAL``."""
+    kinds = {each.kind for each in found.given_up}
+    off = {room for each in found.given_up if each.demand == "areas" for room in each.rooms}
+    if missed := off & job.spec.typical:
+        kinds = (kinds if off - missed else kinds - {"areas"}) | {TYPICAL}
+    return kinds
+
+
 def broken_rules(numbers: dict[str, Any]) -> str:
     """Describe every plan that breaks a rule, and every diagram without a plan, in a line each."""
     named = []
@@ -235,18 +249,25 @@ def _stem(number: int, variant: int) -> str:
     return f"{number}" if variant == 1 else f"{number}-{variant}"
 
 
-def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
-    """Summarise the plans found and the files written, in one or two sentences."""
+def summary(numbers: dict[str, Any], files: PlanFiles, unmet: Sequence[set[str]]) -> str:
+    """Summarise the plans found and the files written, in one or two sentences. ``unmet``: the
+    ``unmet_kinds`` of each diagram with a plan."""
     num, found = numbers["num_diagrams"], numbers["num_with_plan"]
     text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
     if found < num:
         text += " (" + ", ".join(f"{n:,}: {why}" for why, n in numbers["reasons"].items()) + ")"
     # what the plans meet and miss
     if found:
-        met, dead = numbers["num_all_met"], numbers["dead_area"]
+        met, dead = sum(kinds <= {TYPICAL} for kinds in unmet), numbers["dead_area"]
         text += f"; {met:,} {'meets' if met == 1 else 'meet'} all that was requested"
-        if given_up := numbers["given_up"]:
-            text += " (not met: " + ", ".join(f"{what} {n:,}" for what, n in given_up.items()) + ")"
+        counts = Counter(chain(*unmet))
+        missed = counts.pop(TYPICAL, 0)
+        if counts:
+            named = (f"{what} {n:,}" for what, n in sorted(counts.items()))
+            text += f" (not met: {', '.join(named)})"
+        if missed:
+            verb = "misses" if missed == 1 else "miss"
+            text += f"; {counted(missed, 'plan')} {verb} {TYPICAL} by more than the tolerance"
         if halls := numbers["num_with_hall"]:
             text += f"; {counted(halls, 'plan')} {'has' if halls == 1 else 'have'} an added hall"
         text += f"; dead area {dead:.0%} of the outline (median)"

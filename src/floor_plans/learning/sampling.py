@@ -44,7 +44,7 @@ from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import DIRECTIONS, NO_EDGE, vocabulary_named
 from floor_plans.drawings.drawn_plan import check_installed
-from floor_plans.drawings.realised_files import PlanFiles, summary
+from floor_plans.drawings.realised_files import PlanFiles
 from floor_plans.learning.build import training_areas
 from floor_plans.plans.box_model import BoxRule, boxes_of_graph, cp_sat
 from floor_plans.plans.buildable import (
@@ -258,8 +258,7 @@ def realise_samples(
         jobs, doing = PlanRequest(rules=habitable.rules).jobs(diagrams), "finding plans"
         planned = map_in_threads(habitable.plan_of, diagrams, threads=threads, doing=doing)
     with closing(planned):  # a search that is given up leaves no threads behind
-        numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
-    return numbers, summary(numbers, files)
+        return files.write_found(jobs, planned, stop_asked=trained.stop_asked)
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:

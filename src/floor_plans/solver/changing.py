@@ -129,9 +129,11 @@ class Change:
             for (room, side), to in self.moved.items()
         }
         locked = {number[room]: lock for room, lock in self.locked.items()}
-        wanted = frozenset(self.areas) | frozenset(range(shared, diagram.num_rooms))
+        further = frozenset(range(shared, diagram.num_rooms))
+        wanted = further.union(self.areas)
         near = EarlierPlan(tuple(boxes), locked, moved, wanted, bool(added))
-        return replace(job, other_areas=(), hall=False, near=near)
+        spec = replace(job.spec, typical=further.difference(self.areas))
+        return replace(job, spec=spec, other_areas=(), hall=False, near=near)
 
     def _new_outline(self, requested: Outline) -> Outline:
         """Requested outline, or else that of the plan; a long free one keeps its ratio."""

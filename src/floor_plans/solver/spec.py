@@ -82,7 +82,7 @@ class PlanSpec:
     sum within half of it. ``rules``: rules of living to keep. Rooms also have the least widths and
     the shapes usual for their types, and doors lead to all of them. ``front_door``: point of the
     front door on the boundary of the outline, metres. ``north``: degrees clockwise from up; plans
-    with living rooms in the south cost less.
+    with living rooms in the south cost less. ``typical``: rooms whose area nobody requested.
     """
 
     areas: tuple[float, ...]
@@ -91,6 +91,7 @@ class PlanSpec:
     rules: RuleSet = NO_RULES
     front_door: Point | None = None
     north: float | None = None
+    typical: frozenset[int] = frozenset()
 
     def rule(self, name: str) -> Parameters | None:
         """Parameters of a rule; None if the plan need not keep it."""

@@ -16,7 +16,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 from discrete_diffusion.layout import RELATIONS
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
+from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import judge
@@ -131,7 +131,7 @@ def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
 def test_files_and_messages_say_why(tmp_path):
     job = Job(BEHIND, BEHIND_DEMANDS)
     files = PlanFiles(tmp_path / "plans")
-    numbers = files.write_found([job], [found := realise(job)])
+    numbers, summary = files.write_found([job], [found := realise(job)])
     assert found.excluded
     (line,) = map(json.loads, (tmp_path / "plans" / "plans.jsonl").read_text().splitlines())
     (conflict,) = line["conflicts"]
@@ -142,7 +142,7 @@ def test_files_and_messages_say_why(tmp_path):
     instead = line["instead"]
     assert (instead["rooms"], instead["now"]) == ([0, 2], "no-edge")
     assert instead["relation"] in RELATIONS
-    for text in (broken_rules(numbers), summary(numbers | {"seconds": 1.0}, files)):
+    for text in (broken_rules(numbers), summary):
         assert "plan 1: " in text
         assert "ruled out: master room is reached through common rooms; possible with " in text
     again = PlanRequest().job(1, BubbleDiagram.from_json(line))

@@ -419,7 +419,7 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
     assert found.excluded
     assert [each.proved for each in found.given_up if each.rule == "fill"] == [False]
     files = PlanFiles(tmp_path / "plans")
-    numbers = files.write_found([job], [found])
+    numbers, _ = files.write_found([job], [found])
     (told,) = broken_rules(numbers).splitlines()
     assert told.startswith("plan 1: fill (the rules exclude each other); ruled out: rooms fill 99%")
     (line,) = map(json.loads, (tmp_path / "plans" / "plans.jsonl").read_text().splitlines())

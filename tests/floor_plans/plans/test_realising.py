@@ -10,6 +10,7 @@ import pytest
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, generate_plans
+from floor_plans.drawings.realised_files import PlanFiles, numbers_of_plans, summary, unmet_kinds
 from floor_plans.plans.doors import find_doors, unreached
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import Outline
@@ -17,6 +18,7 @@ from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job, Realised, Shortfall, ranked_variants, scores_of
 from floor_plans.solver.realising import plan_from_boxes, realise, realise_all
+from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import MAX_ASPECTS, PlanSpec, min_width
 from plan_examples import FLAT, floor_plan
 
@@ -262,3 +264,29 @@ def test_the_best_is_first():
     assert broken[0] < broken[-1]
     assert all(math.isclose(each.area_error, 0) for each in scores)
     assert ranked_variants(Realised(reason="none")) == (Realised(reason="none"), ())
+
+
+@pytest.mark.parametrize(
+    ("typical", "num_met", "named"),
+    [
+        ((), 0, {"areas 1"}),
+        ((0,), 0, {"areas 1", "1 plan misses typical areas"}),
+        ((0, 1), 1, {"1 plan misses typical areas"}),
+    ],
+)
+def test_areas_that_nobody_requested_are_told_apart(tmp_path, typical, num_met, named):
+    spec = PlanSpec(FLAT.areas, typical=frozenset(typical))
+    areas = Shortfall("areas are off", demand="areas", rooms=(1, 0))
+    found = Realised((find_doors(FLAT),), FLAT.areas, ((areas,),))
+    numbers = numbers_of_plans([found]) | {"seconds": 1.0}
+    said = summary(numbers, PlanFiles(tmp_path), [unmet_kinds(Job(FLAT.diagram, spec), found)])
+    assert f"; {num_met} meet" in said
+    assert {each for each in ("areas 1", "1 plan misses typical areas") if each in said} == named
+    assert numbers["given_up"] == {"areas": 1}
+
+
+def test_areas_that_a_line_lacks_are_typical():
+    diagram = diagram_of("LivingRoom Bathroom Storage")
+    stated = replace(diagram, metadata={"areas": [20, None, 3]})
+    assert PlanRequest().job(1, diagram).spec.typical == {0, 1, 2}
+    assert PlanRequest().job(1, stated).spec.typical == {1}
