@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from discrete_diffusion.domains import (
-    DATA,
-    LIKELIHOOD,
-    ORDERS,
-    REFERENCE_REPEATS,
-    SEEDS,
-    TIME_BINS,
-    Option,
-    completions,
-)
+from discrete_diffusion import domains
+from discrete_diffusion.domains import Option
 from discrete_diffusion.runtime import install_command
 
 _reading_option = partial(Option, of_files=True, reading=True)
@@ -47,7 +39,7 @@ SAMPLE = (
         "a file of partial diagrams to complete, see docs/floor_plans/briefs.md",
         is_file=True,
     ),
-    completions("of each partial diagram; null is 4"),
+    domains.completions("of each partial diagram; null is 4"),
     Option(
         "max_arrangements",
         "ways to arrange a partial diagram's rooms that are kept at each step; null is as many as "
@@ -99,7 +91,7 @@ SAMPLE = (
     ),
 )
 EVALUATE = (
-    DATA,
+    domains.DATA,
     *_OF_BRIEFS,
     Option(
         "max_tries",
@@ -132,8 +124,8 @@ EVALUATE = (
         is_file=True,
         of_files=True,
     ),
-    SEEDS,
-    REFERENCE_REPEATS,
+    domains.SEEDS,
+    domains.REFERENCE_REPEATS,
     Option(
         "num_solver_checks",
         "samples in all, and real plans, of which a solver decides whether they can be built; "
@@ -142,9 +134,9 @@ EVALUATE = (
         least=0,
         of_files=True,
     ),
-    TIME_BINS,
-    LIKELIHOOD,
-    ORDERS,
+    domains.TIME_BINS,
+    domains.LIKELIHOOD,
+    domains.ORDERS,
     _reading_option(
         "max_nodes",
         "files: rooms a plan may have; with a checkpoint, what it was trained for counts",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Source
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
+from floor_plans.plans.floor_plan import Point
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram
@@ -25,8 +26,6 @@ ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 
 SOLVER_HAS_FACTS: ContextVar[bool] = ContextVar("SOLVER_HAS_FACTS", default=False)
 """True while diagrams are sampled for a solver that is given ``Brief.plan_facts``."""
-
-Point = tuple[float, float]
 
 
 @dataclass(frozen=True)

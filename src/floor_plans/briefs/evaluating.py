@@ -9,19 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from discrete_diffusion import evaluation
 from discrete_diffusion.config import counted
-from discrete_diffusion.evaluation import (
-    EvaluateRequest,
-    Evaluation,
-    TableRow,
-    TableSection,
-    TrainedModel,
-    checkpoint_facts,
-    plus_minus,
-    sample_fresh,
-    sampling_facts,
-    share_error,
-)
+from discrete_diffusion.evaluation import EvaluateRequest, Evaluation, TableRow, TableSection
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting
@@ -29,7 +19,7 @@ from floor_plans.briefs.answering import Answer, BriefRequest
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.checking import exact_interval
-from floor_plans.briefs.particles import soft_guidance
+from floor_plans.briefs.particles import SoftGuidance, steering_options
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -123,7 +113,7 @@ def method_scores(
         "num_samples": num,
         "num_met": num_met,
         "share_met": share,
-        "share_met_standard_error": 0.0 if is_sure else share_error(share, num),
+        "share_met_standard_error": 0.0 if is_sure else evaluation.share_error(share, num),
         "distinct": len(DiagramSet(answer.diagrams).canonical_key_set) if num else 0,
         "network_calls": round(calls),
         "network_calls_per_met": calls / num_met if num_met else None,
@@ -160,7 +150,7 @@ class BriefEvaluation(Evaluation):
                 of = f"the model, by {name}"
                 rows.append(TableRow(of, cell, shown, meaning="± standard error"))
         for of in filter(None, self.found["data"].values()):
-            cell = f"{of['share']:.2g} ± {share_error(of['share'], of['num']):.1g}"
+            cell = f"{of['share']:.2g} ± {evaluation.share_error(of['share'], of['num']):.1g}"
             shown = f"{of['num_met']:,} of {of['num']:,}"
             rows.append(TableRow(of["name"], cell, shown, meaning="± standard error"))
         heads = ("of", "share that meets the brief", "diagrams")
@@ -180,7 +170,8 @@ class BriefEvaluation(Evaluation):
 
         def share_cell(m: dict[str, Any]) -> str:
             error = 100 * m["share_met_standard_error"] or None
-            return f"{plus_minus(100 * m['share_met'], error, 1)} %" if m["num_samples"] else "-"
+            shown = evaluation.plus_minus(100 * m["share_met"], error, 1)
+            return f"{shown} %" if m["num_samples"] else "-"
 
         def calls(m: dict[str, Any], key: str) -> str:
             return f"{m['network_calls'] / m[key]:,.0f}" if m[key] else "-"
@@ -301,7 +292,7 @@ def refuse_options(request: EvaluateRequest) -> None:
 
 
 def evaluate_brief(
-    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+    request: EvaluateRequest, trained: evaluation.TrainedModel, vocab: VocabConfig
 ) -> BriefEvaluation:
     """Answer ``brief`` as ``sample`` does, by plain rejection and by soft guidance, and compare all
     answers with the data that meet it; see docs/floor_plans/briefs.md."""
@@ -341,8 +332,8 @@ def evaluate_brief(
     name, first = next(iter(answers.items()))
     data = [] if reference is None else reference.diagrams
     found = {
-        **checkpoint_facts(request, trained, real.on.data),
-        **sampling_facts(request, trained),
+        **evaluation.checkpoint_facts(request, trained, real.on.data),
+        **evaluation.sampling_facts(request, trained),
         "brief": str(request.brief),
         "num_held_out": len(real.reference),
         "num_held_out_available": real.num_available,
@@ -366,7 +357,8 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
     left_out, sampler, soft = [], asked.trained.sampler, None
     if isinstance(sampler, FirstHitting):
         power = LOOKAHEAD_POWER if request.lookahead_power is None else request.lookahead_power
-        soft = soft_guidance(sampler, asked.constraint, power)
+        options = steering_options(sampler)
+        soft = SoftGuidance(constraint=asked.constraint, lookahead_power=power, **options)
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "
@@ -391,7 +383,9 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
     if soft is not None:
         logger.info("drawing as many by soft guidance")
         model, entropy = replace(asked.model, sampler=soft, steps=None), (request.seed, *_SOFT)
-        drawn = sample_fresh(asked.trained, model, asked.num, entropy=entropy, size=asked.sizes)
+        drawn = evaluation.sample_fresh(
+            asked.trained, model, asked.num, entropy=entropy, size=asked.sizes
+        )
         facts = {
             "exact": False,
             "approximate_because": f"every token is tilted by h^{soft.lookahead_power:g}, with no "

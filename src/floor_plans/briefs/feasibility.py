@@ -34,13 +34,7 @@ from floor_plans.diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
-from floor_plans.plans.box_model import (
-    BoxRule,
-    boxes_of_graph,
-    cp_sat,
-    is_installed,
-    solve_in_thread,
-)
+from floor_plans.plans import box_model
 
 EFFORT = 2.0  # effort of the solver for each question: its deterministic units, about CPU-seconds
 
@@ -77,7 +71,7 @@ def feasibility(brief: Brief, n_max: int, vocabulary: PlanVocabulary = DIRECTION
     ``Brief.buildable`` is met if one of a few diagrams that meet the other rules has a floor plan;
     if none of them has, the answer is undecided.
     """
-    if not is_installed():
+    if not box_model.is_installed():
         return Feasibility(None)
 
     def is_impossible(kept: Sequence[_Requirement]) -> bool | None:
@@ -195,8 +189,8 @@ def has_floor_plan(diagram: BubbleDiagram) -> bool:
     """True if a floor plan without overlaps was found; False for a diagram without directions."""
     if not diagram.vocabulary.has_directions:
         return False
-    graph = (diagram.num_rooms, diagram.relations)
-    return boxes_of_graph(graph, rule=BoxRule(), buildable=True, effort=EFFORT)[0] is True
+    graph, rule = (diagram.num_rooms, diagram.relations), box_model.BoxRule()
+    return box_model.boxes_of_graph(graph, rule=rule, buildable=True, effort=EFFORT)[0] is True
 
 
 class GraphModel:
@@ -212,7 +206,7 @@ class GraphModel:
     """
 
     def __init__(self, brief: Brief, *, least: int, most: int, vocabulary: PlanVocabulary) -> None:
-        self._solver = cp_sat()
+        self._solver = box_model.cp_sat()
         self.model = self._solver.CpModel()
         self._brief, self._vocabulary = brief, vocabulary
         self._rooms, self._least = range(most), least
@@ -273,7 +267,7 @@ class GraphModel:
         solver.parameters.random_seed = seed
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
         # infeasible, undecided, or solved
-        status = solve_in_thread(solver, self.model)
+        status = box_model.solve_in_thread(solver, self.model)
         if status == self._solver.INFEASIBLE:
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):

@@ -102,10 +102,14 @@ def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[Relatio
                 yield f"{name}: {others.text}"
                 continue
             for other in _listed(others):
-                if not is_pair and not _is_other_room(name, other, kinds):
+                target = _end(other.value, kinds)
+                if not is_pair and target in (None, name):
                     yield f"{name}: avoid {other.words}"
                     continue
-                target = _end(other, kinds)
+                if target is None and not isinstance(other.value, str):
+                    raise other.error(f"expected the id of a room, got {other.shown}")
+                if target is None:
+                    raise other.error(unknown_name("room", other.value, kinds))
                 if target == name:
                     raise other.error(f"{name} twice; a room does not touch itself")
                 source = Source(other.key, f"{name} {what} {other.words}", other.line)
@@ -120,19 +124,8 @@ def _listed(node: Node) -> tuple[Node, ...]:
     return (node,) if isinstance(node.value, str) else node.items("a list of ids of rooms")
 
 
-def _is_other_room(name: str, node: Node, kinds: Mapping[str, Kind]) -> bool:
-    """True if a node is the id of another room, or a usage."""
-    word = node.value
-    is_room = isinstance(word, str) and (word in kinds or kind_named(word, built_in_groups()))
-    return bool(is_room) and word != name
-
-
-def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
-    """Subject or object of a rule: the name of a room by its id, or the kind of a usage."""
-    if not isinstance(node.value, str):
-        raise node.error(f"expected the id of a room, got {node.shown}")
-    if node.value in kinds:
-        return node.value
-    if found := kind_named(node.value, built_in_groups()):
-        return found
-    raise node.error(unknown_name("room", node.value, kinds))
+def _end(word: object, kinds: Mapping[str, Kind]) -> Kind | str | None:
+    """Subject or object of a rule: the id of a room, or the kind of a usage; None if neither."""
+    if not isinstance(word, str):
+        return None
+    return word if word in kinds else kind_named(word, built_in_groups())

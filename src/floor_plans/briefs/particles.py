@@ -212,17 +212,11 @@ def steered_particles(sampler: Any, constraint: Constraint, path: str) -> Partic
             f"method=smc reveals tokens one by one, but {path} is sampled by {sampler.name}; "
             "take sampling=first-hitting or method=rejection"
         )
-    return Particles(constraint=constraint, **_options(sampler))
+    return Particles(constraint=constraint, **steering_options(sampler))
 
 
-def soft_guidance(
-    sampler: FirstHitting, constraint: Constraint, lookahead_power: float
-) -> SoftGuidance:
-    """Build the soft-guidance baseline with the options of ``sampler``."""
-    return SoftGuidance(constraint=constraint, lookahead_power=lookahead_power, **_options(sampler))
-
-
-def _options(sampler: FirstHitting) -> dict[str, Any]:
+def steering_options(sampler: FirstHitting) -> dict[str, Any]:
+    """Options of a sampler that it keeps when it is steered."""
     return {name: getattr(sampler, name) for name in ("temperature", "top_p", "guidance")}
 
 

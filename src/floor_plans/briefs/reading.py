@@ -11,25 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.briefs import words
-from floor_plans.briefs.brief import (
-    ANY_RELATION,
-    AnyRule,
-    AreaRule,
-    Brief,
-    ConnectedRule,
-    CountRule,
-    DegreeRule,
-    Kind,
-    Numbers,
-    Option,
-    PlanFacts,
-    Quantity,
-    RelationRule,
-    SoftRule,
-    are_within,
-    names_in,
-)
+from floor_plans.briefs import brief, words
+from floor_plans.briefs.brief import AnyRule, Brief, CountRule, Kind, Numbers, RelationRule
 from floor_plans.briefs.oas_programs import brief_of_program
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
@@ -77,7 +60,7 @@ def _brief(root: Node) -> Brief:
     is_list = isinstance(rooms, tuple) and bool(rooms) and isinstance(rooms[0].value, dict)
     if "oas_program" in root.value or is_list:
         return brief_of_program(root)
-    return _Reading().brief(root)
+    return _Reading().read(root)
 
 
 class _Reading:
@@ -88,7 +71,7 @@ class _Reading:
         self.sources, self.facts = dict[str, Source](), dict[str, Any]()
         self.parts: dict[str, Any] = {}
 
-    def brief(self, root: Node) -> Brief:
+    def read(self, root: Node) -> Brief:
         """Read all keys, groups and names before the rules that use them."""
         # unknown keys first
         for key, node in root.value.items():
@@ -97,7 +80,7 @@ class _Reading:
         for key, described in KEYS.items():
             if key in root.value:
                 described.read(self, root.value[key])
-        facts = PlanFacts(**self.facts)
+        facts = brief.PlanFacts(**self.facts)
         return Brief(**self.parts, named=self.named, sources=self.sources, plan_facts=facts)
 
     def read_groups(self, node: Node) -> None:
@@ -172,7 +155,7 @@ class _Reading:
             )
         return rule
 
-    def _option(self, node: Node) -> Option:
+    def _option(self, node: Node) -> brief.Option:
         """Read rules that hold together: a sentence, or an object with rooms and relations."""
         if not isinstance(node.value, dict):
             if isinstance(node.value, str) and len(words.sentences_in(node.value)) > 1:
@@ -206,19 +189,19 @@ class _Reading:
                 weight = words.factor_of(item.value["weight"])
                 said = replace(item, value={k: v for k, v in item.value.items() if k != "weight"})
             option = self._option(said)
-            if names := names_in(option):
+            if names := brief.names_in(option):
                 raise item.error(f"the name {names[0]!r} is for relations:; write a room type")
-            found.append(SoftRule(option, weight, item.source))
+            found.append(brief.SoftRule(option, weight, item.source))
         self.parts["should"] = tuple(found)
 
     def read_max_degree(self, node: Node) -> None:
         if type(node.value) is not int or node.value < 0:
             raise node.error(f"expected a number from 0 on, got {node.shown}")
-        self.parts["degree"] = DegreeRule(node.value, node.source)
+        self.parts["degree"] = brief.DegreeRule(node.value, node.source)
 
     def read_connected(self, node: Node) -> None:
         if _flag(node):
-            self.parts["connected"] = ConnectedRule(node.source)
+            self.parts["connected"] = brief.ConnectedRule(node.source)
 
     def read_buildable(self, node: Node) -> None:
         if "buildable" in self.sources:
@@ -246,7 +229,7 @@ class _Reading:
         """Square metres of all rooms: stated, or estimated if areas of some rooms and the number of
         all are."""
         area: float | None = self.facts.get("area")
-        rules: Sequence[AreaRule] = self.facts.get("areas", ())
+        rules: Sequence[brief.AreaRule] = self.facts.get("areas", ())
         counts: Sequence[CountRule] = self.parts.get("counts", ())
         if area is not None or not rules or "num_rooms" not in self.parts:
             return area
@@ -267,10 +250,10 @@ class _Reading:
         self.sources[node.key] = node.source
 
     def read_areas(self, node: Node) -> None:
-        found: list[AreaRule] = []
+        found: list[brief.AreaRule] = []
         for name, each in node.entries("room types or groups, each with square metres").items():
             kind = self._kind_in_plan(replace(each, value=name))
-            rule = AreaRule(kind, *words.area_range_of(each), each.source)
+            rule = brief.AreaRule(kind, *words.area_range_of(each), each.source)
             # a room of two kinds has an area within both bounds
             for other in (other for other in found if other.kind.types & rule.kind.types):
                 if other.kind.types == rule.kind.types:
@@ -296,15 +279,17 @@ class _Reading:
             for key in ("doors", "no_door", "open"):
                 # no_door excludes what it contains, a door and an opening each other
                 if any(
-                    (node.key == "no_door" or are_within(pairs[-1], each))
-                    and (key == "no_door" or are_within(each, pairs[-1]))
+                    (node.key == "no_door" or brief.are_within(pairs[-1], each))
+                    and (key == "no_door" or brief.are_within(each, pairs[-1]))
                     for each in self.facts.get(key, ())
                 ):
                     raise item.error(
                         f"these rooms are in '{key}', too, which excludes it; leave one out"
                     )
             if node.key != "no_door":
-                rule = RelationRule(Quantity.SOME, first, ANY_RELATION, second, item.source)
+                rule = RelationRule(
+                    brief.Quantity.SOME, first, brief.ANY_RELATION, second, item.source
+                )
                 known = self.parts.get("relations", ())
                 self.parts["relations"] = (*known, *(() if rule in known else (rule,)))
         self.facts[node.key] = tuple(pairs)

@@ -12,18 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.files import code_tables, fields
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.vocabulary import (
-    DIRECTIONS,
-    INVERSE,
-    NO_EDGE,
-    RELATIONS,
-    ROOM_TYPES,
-    PlanVocabulary,
-    Triples,
-    codes_of,
-)
+from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES, PlanVocabulary, Triples
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", code_tables.CODES_FIELD)
 _ROOMS_NAMED, _RELATIONS_NAMED = 12, 8  # most rooms and relations that a ``repr`` names
@@ -157,7 +149,7 @@ class BubbleDiagram:
         from discrete_diffusion.data import canonical_order
 
         vocab = self.vocabulary.graph(self.num_rooms)
-        codes = codes_of(vocab)
+        codes = vocabulary.codes_of(vocab)
         nodes, edges = codes.graph(self.rooms, self.relations, 0)
         # relation of every ordered pair, "no-edge" by default
         pairs = np.full((self.num_rooms, self.num_rooms), vocab.no_edge)
@@ -180,7 +172,7 @@ class BubbleDiagram:
             ValueError: ``names`` is False and the table lacks a room or relation.
         """
         table = code_tables.OUR_TABLE
-        if not names and (lacking := DIRECTIONS.lacks(self.rooms, self.relations)):
+        if not names and (lacking := vocabulary.DIRECTIONS.lacks(self.rooms, self.relations)):
             field, word = lacking
             raise ValueError(f"{field}: {word!r} has no code in the table {table}; write names")
         data: dict[str, Any] = {
@@ -224,7 +216,7 @@ class BubbleDiagram:
             raise DiagramError("boxes", f"expected a list of boxes, got {reprlib.repr(boxes)}")
         relations = fields.read_relations(data["relations"], len(rooms), "relations")
         # plans with directions distinguish numbered bedrooms by size
-        if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
+        if any(r < vocabulary.NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(code_tables.areas_of, boxes)
             rooms = fields.read_rooms(code_tables.number_bedrooms(data["rooms"], areas))
         metadata = {key: value for key, value in data.items() if key not in _RESERVED_KEYS}

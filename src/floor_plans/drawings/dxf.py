@@ -205,10 +205,8 @@ class _Sheet:
         # a leaf is a block, scaled, mirrored and rotated
         for swing in self.shapes.swings:
             hinge, shut = flip_point(swing.leaf[0]), flip_point(swing.arc[-1])
-            leaf, width = flip_point(swing.leaf[1]), math.dist(hinge, shut)
-            x, y = shut[0] - hinge[0], shut[1] - hinge[1]
-            is_left = x * (leaf[1] - hinge[1]) - y * (leaf[0] - hinge[0]) > 0
-            scale = {"xscale": width, "yscale": width if is_left else -width, "zscale": width}
+            width, (x, y) = math.dist(hinge, shut), (shut[0] - hinge[0], shut[1] - hinge[1])
+            scale = {"xscale": width, "yscale": width if swing.is_left else -width, "zscale": width}
             turned = {"rotation": math.degrees(math.atan2(y, x))}
             self.space.add_blockref(_SWUNG, hinge, dxfattribs=on_layer | scale | turned)
         for pane in self.shapes.panes:

@@ -25,6 +25,7 @@ from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES, with_ma
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, boxes_in_metres, metres_per
+from floor_plans.diagrams.vocabulary import ROOM_GROUPS
 from floor_plans.drawings import drawn_plan
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
 from floor_plans.drawings.drawn_plan import Drawing, drawn_floor, fill_notes
@@ -39,8 +40,7 @@ _WRITTEN_DIGITS, _READ_DIGITS = 9, 6  # decimals of a pixel
 _DOOR_THICKNESS = 4  # pixels of the wall around a door whose thickness is unknown
 _MOST_WALL = DEFAULT_THRESHOLD  # largest thickness of a wall between two rooms, pixels
 
-_BEDROOMS = ("MasterRoom", "ChildRoom", "SecondRoom", "GuestRoom")
-_NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
+_NEAREST = {**dict.fromkeys(ROOM_GROUPS["Bedroom"], BEDROOM), "Wall-in": "Storage"}
 """Replacement for a type that the format lacks."""
 
 _CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
@@ -66,15 +66,12 @@ class _Frame(NamedTuple):
 
 def _frame_around(boxes: Sequence[Box]) -> _Frame:
     """Frame of RPLAN if the plan fits it; otherwise a frame centred on it, enlarged if needed."""
-    low = [min(box[a] for box in boxes) for a in (0, 1)]
-    high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
-    if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
+    low, high = np.min(boxes, axis=0)[:2], np.max(boxes, axis=0)[2:]
+    if low.min() >= 0 and high.max() <= _PIXELS * _METRES:
         return _Frame()
     # centred on the plan, and scaled down if it is larger
-    size = max(last - first for first, last in zip(low, high, strict=True))
-    metres = max(_METRES, size / _PIXELS)
-    corner = [(first + last - _PIXELS * metres) / 2 for first, last in zip(low, high, strict=True)]
-    return _Frame(metres, *corner)
+    metres = max(_METRES, float((high - low).max()) / _PIXELS)
+    return _Frame(metres, *((low + high - _PIXELS * metres) / 2).tolist())
 
 
 def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
@@ -367,8 +364,7 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
             bare = fields.strip_number(name)
             words = [bare] if fields.is_numbered_bedroom(name) else [name, bare]
             types = [fields.room_type_of(word, ROOM_TYPES) for word in words]
-            room = nearest_type(next(filter(None, types), ""))
-            name = _NAMES.get(BEDROOM if room == "Bedroom" else room)
+            name = _NAMES.get(nearest_type(next(filter(None, types), "")))
         if name is None or name not in _TYPES:
             expected = f"expected one of {', '.join([*_TYPES, FRONT, INTERIOR])}"
             raise DiagramError(f"{where}.room_type", f"{expected}, got {reprlib.repr(given)}")

@@ -413,13 +413,10 @@ class _Building:
         kind, name = "SLIDING_TO_LEFT", f"door {number}"
         # orient the frame so that the leaf opens towards y
         if swing is not None:
-            hinge, leaf = map(flip_point, swing.leaf)
+            hinge = flip_point(swing.leaf[0])
             other = end if hinge == start else start
-            opens = (leaf[0] - hinge[0], leaf[1] - hinge[1])
-            along = (other[0] - hinge[0], other[1] - hinge[1])
-            is_left = along[0] * opens[1] - along[1] * opens[0] > 0
-            start, end = (hinge, other) if is_left else (other, hinge)
-            kind = f"SINGLE_SWING_{'LEFT' if is_left else 'RIGHT'}"
+            start, end = (hinge, other) if swing.is_left else (other, hinge)
+            kind = f"SINGLE_SWING_{'LEFT' if swing.is_left else 'RIGHT'}"
         outside, space = door.is_front or swing is None, flip_y(door_space(door))
         heights = (0.0, DOOR_HEIGHT)
         made = self._fill("IfcDoor", name, (start, end), space, heights, is_outer=outside)

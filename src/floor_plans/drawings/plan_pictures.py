@@ -93,7 +93,8 @@ def plot_plans(
     # scale, and size of the cards
     found = [plan for plan in plans if plan is not None]
     padding = _PADDING + (_CHAIN if chained else 0.0)
-    longest = max(map(_longer_side, found))
+    extents = map(extent_of_plan, found)
+    longest = max(max(x1 - x0, y1 - y0) for x0, y0, x1, y1 in extents) + OUTER_WALL
     most = cell - padding
     fitting = [each for each in SCALES if longest <= most * each * _METRES_PER_INCH]
     scale = scale or (*fitting, SCALES[-1])[0]
@@ -125,12 +126,6 @@ def plot_plans(
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
     _plot_footer(sheet, scale, per_metre, front=front, dead=dead)
     return sheet.finish(path)
-
-
-def _longer_side(plan: FloorPlan) -> float:
-    """Longer side of a plotted plan, in metres."""
-    left, top, right, bottom = extent_of_plan(plan)
-    return max(right - left, bottom - top) + OUTER_WALL
 
 
 def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dead: bool) -> None:

@@ -26,13 +26,7 @@ from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules
 from floor_plans.plans.box_model import cp_sat
-from floor_plans.plans.floor_plan import (
-    FRONT_DOOR,
-    TOLERANCE,
-    FloorPlan,
-    floor_plans,
-    plans_with_boxes,
-)
+from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, FloorPlan, plans_with_boxes
 from floor_plans.plans.outline import Outline
 from floor_plans.rules import rule_set
 from floor_plans.rules.finding import added_rooms, kinds_of, name_of
@@ -318,9 +312,9 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
 def _boxed_plans(report: ReadReport, unit: str) -> tuple[tuple[str, ...], Sequence[FloorPlan]]:
     """Locations and plans of the diagrams with boxes."""
     check_installed()
-    rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]
-    plans = floor_plans([report.diagrams[k] for k in rows], unit)
-    return tuple(report.places[k] for k in rows), plans
+    pairs = zip(report.places, report.diagrams, strict=True)
+    places = tuple(place for place, diagram in pairs if diagram.boxes is not None)
+    return places, plans_with_boxes(report.diagrams, unit)
 
 
 def door_graph(plan: FloorPlan) -> RoomGraph:

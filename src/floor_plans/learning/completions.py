@@ -30,14 +30,8 @@ from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completi
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.drawings.readers import numbered_partials
-from floor_plans.learning.sampling import (
-    Way,
-    check_directions,
-    check_given,
-    check_partial,
-    check_realise,
-    unwritten,
-)
+from floor_plans.learning import sampling
+from floor_plans.learning.sampling import Way
 from floor_plans.learning.weighing import Arranged, Arranger, UnseenError, known_and_real
 from floor_plans.solver.requests import Diagrams
 
@@ -251,7 +245,7 @@ def complete_file(
             f"given={request.given}: {trained.path} was trained on diagrams; give partial "
             "diagrams, JSON lines (docs/floor_plans/briefs.md)"
         )
-    check_directions(request, trained, vocab)
+    sampling.check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
     completion = CompletionRequest(
         partials=read_given(request, vocab, way),
@@ -302,21 +296,23 @@ def complete_file(
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
     picture, trajectory = partial(_draw, diagrams, partials), completed.trajectory
-    return unwritten(request, trained, what, diagrams, facts, trajectory=trajectory, plot=picture)
+    return sampling.unwritten(
+        request, trained, what, diagrams, facts, trajectory=trajectory, plot=picture
+    )
 
 
 def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
     """Read the partial diagrams of ``given`` by line, and check that they can be completed. Warns
     of lines without a valid completion, with reasons for the first few."""
-    check_realise(request)
+    sampling.check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
         request.given, max_nodes=vocab.n_max, room_codes=request.room_codes, vocabulary=words
     )
     if request.realise:
-        check_given(request.given, partials)
+        sampling.check_given(request.given, partials)
     for line, each in partials.items() if way.name else ():
-        check_partial(each, place_of_line(request.given, line))
+        sampling.check_partial(each, place_of_line(request.given, line))
     if not words.has_directions:
         return partials
     reasons = {line: why for line, each in partials.items() if (why := never_valid(each))}

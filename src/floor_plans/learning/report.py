@@ -11,18 +11,12 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor
 
+from discrete_diffusion import evaluation
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains import TokenCells
-from discrete_diffusion.evaluation import (
-    Column,
-    Comparison,
-    Headline,
-    TokenReport,
-    held_out_split,
-    share_error,
-)
+from discrete_diffusion.evaluation import Column, Comparison, Headline, TokenReport
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
@@ -140,7 +134,7 @@ class DiagramCells(TokenCells):
         return min(num_samples, int(asked))
 
     def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:
-        return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
+        return _ReportWithVerdicts(data, evaluation.held_out_split(data), num_verdicts=verdicts)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
         """Metrics of real data, with verdicts of the solver on a random part of training data."""
@@ -170,5 +164,5 @@ def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     """Return ``plan_shares`` with the standard error of each column."""
     found = plan_shares(diagrams, len(diagrams))
     for name in [each.name for each in _PLAN_COLUMNS] if found else ():
-        found[f"{name}_standard_error"] = share_error(found[name], len(diagrams))
+        found[f"{name}_standard_error"] = evaluation.share_error(found[name], len(diagrams))
     return found

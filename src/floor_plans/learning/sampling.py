@@ -20,16 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion import evaluation
 from discrete_diffusion.categorical import effective_number
 from discrete_diffusion.config import counted
-from discrete_diffusion.evaluation import (
-    SampleRequest,
-    Samples,
-    SavedSamples,
-    TrainedModel,
-    requested_sizes,
-    sample_fresh,
-)
+from discrete_diffusion.evaluation import SampleRequest, Samples, SavedSamples, TrainedModel
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import Shard, place_of_line
 from discrete_diffusion.sampling import Model, Narrowing, exactness_facts
@@ -42,21 +36,13 @@ from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode
-from floor_plans.diagrams.vocabulary import DIRECTIONS, NO_EDGE, vocabulary_named
+from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.realised_files import PlanFiles
 from floor_plans.learning.build import training_areas
-from floor_plans.plans.box_model import BoxRule, boxes_of_graph, cp_sat
-from floor_plans.plans.buildable import (
-    EFFORT,
-    TRIES,
-    DrawnDiagram,
-    LookAhead,
-    NoCircles,
-    SolverWork,
-    keep_buildable,
-    unknown_pairs,
-)
+from floor_plans.plans import buildable
+from floor_plans.plans.box_model import BoxRule, cp_sat
+from floor_plans.plans.buildable import DrawnDiagram, LookAhead, NoCircles, SolverWork
 from floor_plans.plans.verdict import map_in_threads
 from floor_plans.rules.rule_set import RuleSet, read_rules, shipped_sets
 from floor_plans.solver.habitable import Habitable, keep_habitable
@@ -190,14 +176,8 @@ def requested_rules(habitable: object) -> RuleSet | None:
 def check_partial(partial: PartialDiagram, where: str) -> None:
     """Raise ``ValueError`` if no floor plan has the known relations."""
     known = {(i, j): code for i, j, code in partial.relations}
-    # unknown pairs may have any relation
-    answer, _ = boxes_of_graph(
-        (partial.num_rooms, [(*pair, code) for pair, code in known.items() if code != NO_EDGE]),
-        rule=BoxRule(),
-        buildable=True,
-        effort=EFFORT,
-        unknown=unknown_pairs(partial.num_rooms, known),
-    )
+    how: dict[str, Any] = {"rule": BoxRule(), "buildable": True, "effort": buildable.EFFORT}
+    answer, _ = buildable.boxes_of_known(partial.num_rooms, known, **how)
     if not answer:
         found = "has these relations" if answer is False else "was found that has these relations"
         raise ValueError(f"{where}: no floor plan {found}; leave buildable out to complete it")
@@ -266,7 +246,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     ``samples.png``, and with ``trajectory`` intermediate states."""
     # check the request before sampling
     check_directions(request, trained, vocab)
-    size = requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
+    size = evaluation.requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     way = Way.requested(request, vocab)
     check_realise(request)
@@ -279,7 +259,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     # sample, writing finished batches on the way
     with trained.sharing() as shard:
         model = trained.model(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
-        drawn = sample_fresh(
+        drawn = evaluation.sample_fresh(
             trained,
             way.apply_to(model),
             num,
@@ -312,18 +292,19 @@ def _sample_rejecting(
         habitable = None if way.rules is None else Habitable(way.rules, shard)
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
-            stream = (turn,) if turn else ()
-            drawn = sample_fresh(trained, model, asked, entropy=(request.seed, *stream), size=size)
+            entropy = (request.seed, turn) if turn else (request.seed,)
+            drawn = evaluation.sample_fresh(trained, model, asked, entropy=entropy, size=size)
             found = way.weighted(decode(drawn.tokens, vocab), drawn.log_weights)
             numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
 
         # sample in rounds until enough are kept
-        max_tries, on_kept = request.max_tries or TRIES, partial(append_kept, trained, shard)
+        how: dict[str, Any] = {"max_tries": request.max_tries or buildable.TRIES}
+        how["on_kept"] = partial(append_kept, trained, shard)
         if habitable is None:
-            kept = keep_buildable(draw, num, max_tries=max_tries, shard=shard, on_kept=on_kept)
+            kept = buildable.keep_buildable(draw, num, shard=shard, **how)
         else:
-            kept = keep_habitable(draw, num, habitable, max_tries=max_tries, on_kept=on_kept)
+            kept = keep_habitable(draw, num, habitable, **how)
     diagrams = Diagrams(each.diagram for each in kept.samples)
     # facts of the sampling
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)

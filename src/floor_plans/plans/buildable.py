@@ -413,21 +413,18 @@ class LookAhead(NoCircles):
         """Solve one problem. Returns the answer, a witness and the CPU-seconds."""
         num_rooms, known, hint = problem
         start = time.thread_time()
-        answer, boxes = boxes_of_graph(
-            (num_rooms, [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]),
-            rule=self._rule,
-            buildable=True,
-            effort=self._effort,
-            unknown=unknown_pairs(num_rooms, known),
-            hint=hint,
-        )
+        how: dict[str, Any] = {"rule": self._rule, "buildable": True, "effort": self._effort}
+        answer, boxes = boxes_of_known(num_rooms, known, hint=hint, **how)
         found = None if boxes is None else Witness(boxes, codes_of_boxes(boxes, self._rule))
         return answer, found, time.thread_time() - start
 
 
-def unknown_pairs(num_rooms: int, known: Known) -> list[tuple[int, int]]:
-    """Pairs of rooms i < j whose relation is not known."""
-    return [pair for pair in combinations(range(num_rooms), 2) if pair not in known]
+def boxes_of_known(num_rooms: int, known: Known, **how: Any) -> tuple[bool | None, Boxes | None]:
+    """Return ``boxes_of_graph`` of rooms and the known codes of their pairs; other pairs may have
+    any relation or none. ``how``: its keywords."""
+    relations = [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]
+    unknown = [pair for pair in combinations(range(num_rooms), 2) if pair not in known]
+    return boxes_of_graph((num_rooms, relations), unknown=unknown, **how)
 
 
 def _fit(found: Witness, known: Known) -> bool:

@@ -18,16 +18,9 @@ from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.geometry import is_acyclic
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.partial import PartialDiagram, StatedRelation, check_contradictions
-from floor_plans.diagrams.vocabulary import (
-    INSIDE,
-    INVERSE,
-    NO_EDGE,
-    ORDERS,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    SURROUNDING,
-)
-from floor_plans.plans.box_model import BoxRule, boxes_of_graph
+from floor_plans.diagrams.vocabulary import INSIDE, INVERSE, NO_EDGE, ORDERS, SURROUNDING
+from floor_plans.plans.box_model import BoxRule
+from floor_plans.plans.buildable import boxes_of_known
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans
 
 Member = tuple[int, int, int]
@@ -134,7 +127,7 @@ class _Search:
         pairs = combinations(self._rooms, 2) if isinstance(diagram, BubbleDiagram) else ()
         known = {(i, j): code for i, j, code in diagram.relations}
         self._codes = dict(sorted((dict.fromkeys(pairs, NO_EDGE) | known).items()))
-        self._solve = partial(boxes_of_graph, rule=rule, buildable=buildable, effort=effort)
+        self._solve = partial(boxes_of_known, rule=rule, buildable=buildable, effort=effort)
         self._settings = (rule, buildable, effort)
 
     def smallest(self) -> list[Member] | None:
@@ -193,9 +186,7 @@ class _Search:
         rooms = sorted({room for member in members for room in member[:2]})
         place = {room: k for k, room in enumerate(rooms)}
         known = {(place[i], place[j]): code for i, j, code in members}
-        unknown = [pair for pair in combinations(range(len(rooms)), 2) if pair not in known]
-        relations = [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]
-        return self._solve((len(rooms), relations), unknown=unknown)[0]
+        return self._solve(len(rooms), known)[0]
 
     def _shortest_cycle(self, signs: Sequence[int]) -> tuple[Member, ...]:
         """Shortest cycle of rooms on one axis."""
@@ -238,9 +229,8 @@ def _three_fit(
     key = (codes, rule, buildable, effort)
     if key in _decided:
         return _decided[key]
-    pairs = combinations(range(3), 2)
-    relations = [(*pair, code) for pair, code in zip(pairs, codes, strict=True) if code != NO_EDGE]
-    answer = boxes_of_graph((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
+    known = dict(zip(combinations(range(3), 2), codes, strict=True))
+    answer = boxes_of_known(3, known, rule=rule, buildable=buildable, effort=effort)[0]
     if answer is not None:
         _decided[key] = answer
     return answer
@@ -355,8 +345,7 @@ def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, st
                 is_against = not (x0 <= x <= x1 and y0 <= y <= y1)
             else:
                 # the centres are in the order of the relation, on each axis
-                signs = RELATION_X_ORDER[code], RELATION_Y_ORDER[code]
-                pairs = zip(signs, *centres, strict=True)
+                pairs = zip((signs[code] for _, signs in ORDERS[:2]), *centres, strict=True)
                 is_against = any(sign * (a - b) < 0 for sign, a, b in pairs)
             if is_against:
                 said = StatedRelation("", i, j, code)

@@ -370,6 +370,11 @@ class Swing:
         """Sector of the floor that the door sweeps."""
         return shapely.Polygon([self.leaf[0], *self.arc])
 
+    @property
+    def is_left(self) -> bool:
+        """True if the hinge is on the left for someone who walks through into the room."""
+        return bool(self.sector.exterior.is_ccw)
+
     def swept_outside(self, plan: FloorPlan) -> float:
         """Area swept outside its room and its own wall, in square metres."""
         wall = wall_space(self.door.start, self.door.end, THICKEST / 2)

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import (
     DiagramError,
     checked_box,
     checked_integer,
     finite_number,
-)
-from floor_plans.diagrams.geometry import (
-    UNITS,
-    boxes_in_metres,
-    check_metres,
-    relations_from_boxes,
-    threshold_of,
 )
 from floor_plans.diagrams.vocabulary import INSIDE, INVERSE, NO_EDGE, SURROUNDING
 from floor_plans.plans.libraries import shapely
@@ -113,7 +107,7 @@ def read_door(data: object, floors: Sequence[shapely.Geometry], unit: str) -> Do
     nearest ones."""
     if not isinstance(data, Mapping) or "box" not in data:
         return Door.from_json(data, len(floors))
-    (box,) = boxes_in_metres([checked_box(data["box"], "doors")], unit)
+    (box,) = geometry.boxes_in_metres([checked_box(data["box"], "doors")], unit)
     if "rooms" in data:
         return Door.from_box(rooms_from_json(data["rooms"], len(floors)), box)
     is_front = data.get("type") == "front-door"
@@ -224,12 +218,13 @@ class FloorPlan:
         metadata.pop("areas", None)
         if metadata.get("north") is not None:
             finite_number(metadata["north"], "north")
-        if unit not in UNITS:
-            raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {', '.join(UNITS)}")
+        if unit not in geometry.UNITS:
+            known = ", ".join(geometry.UNITS)
+            raise DiagramError("unit", f"{reprlib.repr(unit)}: expected {known}")
         if not isinstance(doors, list | tuple):
             raise DiagramError("doors", f"expected a list of doors, got {reprlib.repr(doors)}")
         # the plan without doors, whose floors the doors are read against
-        boxes = None if diagram.boxes is None else boxes_in_metres(diagram.boxes, unit)
+        boxes = None if diagram.boxes is None else geometry.boxes_in_metres(diagram.boxes, unit)
         bare = cls(BubbleDiagram(diagram.rooms, diagram.relations, boxes, metadata))
         return replace(
             bare,
@@ -308,10 +303,10 @@ class FloorPlan:
 
     def misread_pairs(self) -> Iterator[tuple[int, int]]:
         """Pairs i < j of rooms whose boxes do not have the diagram's relation."""
-        boxes, gap = np.array(self.diagram.boxes), threshold_of("metres", None)
+        boxes, gap = np.array(self.diagram.boxes), geometry.threshold_of("metres", None)
         # codes of (i, j), and of (j, i) by reversing the order of rooms
-        forwards = relations_from_boxes(boxes, gap)
-        backwards = relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
+        forwards = geometry.relations_from_boxes(boxes, gap)
+        backwards = geometry.relations_from_boxes(boxes[::-1], gap)[::-1, ::-1]
         codes = {(i, j): code for i, j, code in self.diagram.relations}
         for i, j in combinations(range(self.diagram.num_rooms), 2):
             code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
@@ -422,7 +417,7 @@ def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], u
     """Raise ``ValueError`` if boxes seem to be in another unit than they state, or than ``unit``,
     see ``check_metres``."""
     boxes = [np.array(plan.diagram.boxes) for plan in plans]
-    check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
+    geometry.check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
 
 
 def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:

@@ -15,19 +15,8 @@ from floor_plans.plans.doors import hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan
 from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import fill_gaps
-from floor_plans.rules.finding import (
-    TOLERANCE,
-    Finding,
-    Findings,
-    Parameters,
-    kinds_of,
-    limits_of,
-    name_of,
-    name_of_door,
-    names_of,
-    rooms_of,
-    rooms_of_door,
-)
+from floor_plans.rules import finding
+from floor_plans.rules.finding import TOLERANCE, Finding, Findings, Parameters, name_of, rooms_of
 
 OUTSIDE = "outside"  # kind of space behind a front door, in addition to the kinds of rooms
 _SAME = 1e-9  # difference in square metres up to which rooms count as equally large
@@ -43,7 +32,7 @@ def check_front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
         return ()
     found = "no door leads outside"
     if entered:
-        found = f"the front door leads into {names_of(plan, sorted(entered))} alone"
+        found = f"the front door leads into {finding.names_of(plan, sorted(entered))} alone"
     change = f"put one into an outer wall of {' or '.join(parameters['rooms'])}"
     return (Finding(tuple(sorted(entered)), found, change),)
 
@@ -72,15 +61,16 @@ def check_door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     by kind of room; the smaller of the two counts."""
     if not plan.doors:
         return None
-    kinds, least, found = kinds_of(plan), parameters["least"], []
+    kinds, least, found = finding.kinds_of(plan), parameters["least"], []
     for door in plan.doors:
         sides = [OUTSIDE] if door.is_front else [kinds[room] for room in door.rooms]
         needed = min(least.get(side, 0.0) for side in sides)
         width = math.dist(door.start, door.end)
         if width < needed - TOLERANCE:
-            what = f"{name_of_door(plan, door)} is {width:.2f} m wide, at least {needed:.2f} m"
+            name = finding.name_of_door(plan, door)
+            what = f"{name} is {width:.2f} m wide, at least {needed:.2f} m"
             change = f"make it {needed - width:.2f} m wider"
-            found.append(Finding(rooms_of_door(door), what, change))
+            found.append(Finding(finding.rooms_of_door(door), what, change))
     return tuple(found)
 
 
@@ -93,14 +83,15 @@ def check_door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
         return None
     most, found = parameters["overlap"], []
     for k, swing in enumerate(hung):
-        rooms, name = rooms_of_door(swing.door), name_of_door(plan, swing.door)
+        rooms, name = finding.rooms_of_door(swing.door), finding.name_of_door(plan, swing.door)
         if (blocked := swing.swept_outside(plan)) > most:
             what = f"{name} has no way to turn: {blocked:.2f} m2 of wall are in the way at best"
             found.append(Finding(rooms, what, "move it along its wall, or make it slide"))
         for other in hung[:k]:
             if (shared := swing.swept_with(other)) > most:
-                what = f"{name} and {name_of_door(plan, other.door)} collide on {shared:.2f} m2"
-                both = tuple(dict.fromkeys((*rooms_of_door(other.door), *rooms)))
+                another = finding.name_of_door(plan, other.door)
+                what = f"{name} and {another} collide on {shared:.2f} m2"
+                both = tuple(dict.fromkeys((*finding.rooms_of_door(other.door), *rooms)))
                 found.append(Finding(both, what, "move one along its wall, or make it slide"))
     return tuple(found)
 
@@ -153,7 +144,7 @@ def check_apart(plan: FloorPlan, parameters: Parameters) -> Findings:
         is_cut = abs(one.area - other.area) > _SAME and (is_nested or not are_drawn)
         shared = float(one.intersection(other).area)
         if shared > parameters["overlap"] and not is_cut:
-            what = f"{names_of(plan, (i, j))} share {shared:.2f} m2"
+            what = f"{finding.names_of(plan, (i, j))} share {shared:.2f} m2"
             found.append(Finding((i, j), what, "move them apart"))
     return tuple(found)
 
@@ -175,13 +166,13 @@ def check_shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
         along = max(min(ax1, bx1) - max(ax0, bx0), min(ay1, by1) - max(ay0, by0))
         gap = float(one.distance(other)) if along >= parameters["facing"] - TOLERANCE else 0.0
         if gap > parameters["wall"] + TOLERANCE:
-            what = f"{gap:.2f} m of nothing between {names_of(plan, (i, j))}"
+            what = f"{gap:.2f} m of nothing between {finding.names_of(plan, (i, j))}"
             change = f"move them together, or enlarge one, to {parameters['wall']:.2f} m or less"
             found.append(Finding((i, j), what, change))
     for door in plan.doors:
-        rooms = rooms_of_door(door)
+        rooms = finding.rooms_of_door(door)
         if not all(lies_on_wall(door, plan.rooms[room], parameters) for room in rooms):
-            what = f"{name_of_door(plan, door)} is off their walls"
+            what = f"{finding.name_of_door(plan, door)} is off their walls"
             found.append(Finding(rooms, what, "move it into a wall, or the rooms to it"))
     return tuple(found)
 
@@ -214,7 +205,7 @@ def _too_small(
 ) -> Findings:
     """Findings for sizes below their limits. ``words``: state, unit and remedy."""
     (has, unit, larger), least = words, parameters["least"]
-    ruled, found = limits_of(plan, least), []
+    ruled, found = finding.limits_of(plan, least), []
     for k, _, limit in ruled:
         if sizes[k] < limit - TOLERANCE:
             is_now = has.format(f"{sizes[k]:.2f}")

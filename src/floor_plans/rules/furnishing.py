@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.libraries import shapely
+from floor_plans.rules import finding
 from floor_plans.rules.checks import built_area, filled_parts
-from floor_plans.rules.finding import (
-    TOLERANCE,
-    Finding,
-    Findings,
-    Parameters,
-    kinds_of,
-    limits_of,
-    name_of,
-    rooms_of,
-)
+from floor_plans.rules.finding import TOLERANCE, Finding, Findings, Parameters, limits_of, name_of
 
 _NEARLY = 0.8  # share of the largest inner rectangle from which on another one counts as well
 _BESIDE, _TAKEN = 1.2, 0.1
@@ -124,7 +116,7 @@ def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
     fronts = [door.rooms[0] for door in plan.doors if door.is_front]
     if len(plan.rooms) < parameters["num_rooms"] or not fronts:
         return None
-    kinds, most, found = kinds_of(plan), parameters["doors"], []
+    kinds, most, found = finding.kinds_of(plan), parameters["doors"], []
     for k in fronts:
         inner = [d for d in plan.doors if k in d.rooms and not d.is_front and not d.is_open]
         num = sum(_BALCONY not in [kinds[room] for room in door.rooms] for door in inner)
@@ -138,7 +130,7 @@ def check_entry(plan: FloorPlan, parameters: Parameters) -> Findings:
 def check_islands(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that no room of the kinds ``rooms`` stands as an island in one of the kinds ``around``:
     with the share ``touched`` of its walls to that room, in strips narrower than ``narrow``."""
-    rooms, around = rooms_of(plan, parameters["rooms"]), rooms_of(plan, parameters["around"])
+    rooms, around = (finding.rooms_of(plan, parameters[name]) for name in ("rooms", "around"))
     if not rooms:
         return None
     found = []

@@ -18,16 +18,8 @@ from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Shard
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.plans.buildable import (
-    EFFORT,
-    TRIES,
-    Accepted,
-    DecidedOnce,
-    Draw,
-    Judge,
-    OnKept,
-    accept_samples,
-)
+from floor_plans.plans import buildable
+from floor_plans.plans.buildable import Accepted, DecidedOnce, Draw, Judge, OnKept, accept_samples
 from floor_plans.plans.verdict import cache_verdicts, cached_answers, have_plans, map_in_threads
 from floor_plans.rules.rule_set import RuleSet
 from floor_plans.rules.rule_set import judge as judge_plan
@@ -92,9 +84,9 @@ class Habitable(DecidedOnce[Broken]):
         answers = cached_answers(asked, keys)
         new = [k for k, key in enumerate(keys) if key not in answers]
         # a diagram that is not buildable has no plan
-        buildable = have_plans([diagrams[k] for k in new], effort=EFFORT, threads=threads)
+        verdicts = have_plans([diagrams[k] for k in new], effort=buildable.EFFORT, threads=threads)
         possible = []
-        for k, answer in zip(new, buildable, strict=True):
+        for k, answer in zip(new, verdicts, strict=True):
             if answer is False:
                 answers[keys[k]] = NO_PLAN
             else:
@@ -134,7 +126,7 @@ def keep_habitable(
     num: int,
     habitable: Habitable,
     *,
-    max_tries: int = TRIES,
+    max_tries: int = buildable.TRIES,
     on_kept: OnKept | None = None,
 ) -> Accepted:
     """Accept habitable samples, and count the rules that the plans of rejected samples break."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from floor_plans.diagrams.partial import PartialDiagram
+from floor_plans.plans.floor_plan import Point
 from floor_plans.rules import finding
 from floor_plans.solver.changing import Change
 
@@ -219,9 +220,6 @@ class ExportBody(_Body):
     plan: dict[str, Any] | None = None
     language: Literal["en", "de"] = "en"
     """of the names of rooms in dxf, pdf and ifc"""
-
-
-Point = tuple[float, float]
 
 
 class Refusal(_Model):

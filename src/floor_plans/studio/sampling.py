@@ -12,28 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion import sampling
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import (
-    Exactness,
-    FirstHitting,
-    PartialSamples,
-    check_drawn,
-    check_sampler,
-    rows_at_once,
-)
+from discrete_diffusion.sampling import Exactness, FirstHitting, PartialSamples
+from floor_plans.diagrams import vocabulary
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.vocabulary import (
-    INVERSE,
-    RELATIONS,
-    ROOM_TYPES,
-    codes_of,
-    vocabulary_of_graph,
-)
+from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES, vocabulary_of_graph
 from floor_plans.learning.completions import ArrangedRows, approximations
 from floor_plans.learning.sampling import Way
 from floor_plans.learning.weighing import Arranged, Arranger
@@ -108,7 +97,7 @@ class DiagramModel:
                 f"checkpoint={self.path} was trained on {domain.title}; the studio takes models of "
                 "bubble diagrams"
             )
-        check_sampler(FirstHitting(), algorithm)
+        sampling.check_sampler(FirstHitting(), algorithm)
         self.vocab: VocabConfig = domain.vocabulary(data)  # type: ignore[assignment]
         self.words = vocabulary_of_graph(self.vocab)
         self.node_order: str = data.node_order
@@ -146,7 +135,7 @@ class DiagramModel:
         """Complete all requested diagrams in one batch. Each answer depends on its request alone,
         not on the rest of the batch."""
         # rooms of each partial diagram in slots of the network, ``num`` times
-        at_once, cpu = rows_at_once(self.device), torch.device("cpu")
+        at_once, cpu = sampling.rows_at_once(self.device), torch.device("cpu")
         network = (self.algorithm, self.vocab, self.node_order)
         arranged = [
             Arranger(*network, None, at_once, cpu, ask.num).arrange((partial, line, ask.seed))
@@ -162,7 +151,7 @@ class DiagramModel:
         real, clamp = batch.real.to(self.device), batch.clamp.to(self.device)
         generator = make_generator(0)
         output = sampler.sample(self.algorithm, real, generator=generator, clamp=clamp)
-        check_drawn(self.algorithm, output.x0, real)
+        sampling.check_drawn(self.algorithm, output.x0, real)
         # number rooms as the requests do, and split the batch by request
         everything = batch.numbered(output.cpu(), torch.arange(len(real)))
         why = tuple(approximations(sampler, self.algorithm, everything))
@@ -179,7 +168,8 @@ def _reporter(
 ) -> Callable[[Tensor, Tensor], None]:
     """Return a function that reports the new tokens of a step, Int[B, L], at the positions
     ``revealed`` Bool[B, L], to each request, with the room numbers of that request."""
-    codes, orders = codes_of(vocab), torch.cat([part.orders for part in arranged]).tolist()
+    codes = vocabulary.codes_of(vocab)
+    orders = torch.cat([part.orders for part in arranged]).tolist()
 
     def report(revealed: Tensor, tokens: Tensor) -> None:
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0

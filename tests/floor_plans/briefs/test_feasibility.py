@@ -214,7 +214,7 @@ def test_options_are_decided_as_by_looking_at_all_diagrams():
 
 
 def test_without_a_solver_nothing_is_decided(monkeypatch):
-    monkeypatch.setattr("floor_plans.briefs.feasibility.is_installed", lambda: False)
+    monkeypatch.setattr("floor_plans.plans.box_model.is_installed", lambda: False)
     for mapping, _ in CONTRADICTIONS.values():
         assert feasibility(brief_of(mapping), 8).can_be_met is None
 
