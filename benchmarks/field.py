@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, islice
 from pathlib import Path
@@ -24,13 +24,7 @@ from typing import Any
 from shapely import Polygon
 
 from floor_plans import BubbleDiagram, read_diagrams
-from floor_plans.diagrams.metrics.access import (
-    RoomGraph,
-    edit_distance,
-    space_syntax,
-    wrong_pairs,
-    wrong_typed_pairs,
-)
+from floor_plans.diagrams.metrics.access import RoomGraph, edit_distance, space_syntax, wrong_pairs
 from floor_plans.drawings.houseganpp import nearest_type, rlvr_of
 from floor_plans.drawings.realise_file import door_graph, relation_graphs
 from floor_plans.plans.floor_plan import FRONT_DOOR, FloorPlan
@@ -111,6 +105,16 @@ def plain_graph(graph: RoomGraph) -> RoomGraph:
     """The graph with the room types of House-GAN++; an added hall is an entrance."""
     types = {k: "Entrance" if kind == "Hall" else kind for k, kind in graph.types.items()}
     return RoomGraph.of({k: nearest_type(kind) for k, kind in types.items()}, graph.pairs)
+
+
+def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
+    """Sum over pairs of types of |n_wanted - n_found|: the compatibility of arXiv 2605.14117, less
+    its doors that lead nowhere. Never more than ``wrong_pairs``."""
+    one, other = (
+        Counter(tuple(sorted(graph.types[room] for room in pair)) for pair in graph.pairs)
+        for graph in (wanted, found)
+    )
+    return ((one - other) + (other - one)).total()
 
 
 def related(diagrams: list[BubbleDiagram], num: int) -> dict[str, Any]:

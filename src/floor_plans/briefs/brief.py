@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -390,16 +389,6 @@ class Brief:
                     yield from extended((*chosen, room))
 
         return (dict(zip(self.named, rooms, strict=True)) for rooms in extended(()))
-
-
-@contextmanager
-def facts_for_solver() -> Iterator[None]:
-    """Silence the warning that a model does not know the facts of a plan; the solver does."""
-    token = SOLVER_HAS_FACTS.set(True)
-    try:
-        yield
-    finally:
-        SOLVER_HAS_FACTS.reset(token)
 
 
 def _both_ways(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
-from floor_plans.briefs.brief import Brief, PlanFacts, facts_for_solver
+from floor_plans.briefs.brief import SOLVER_HAS_FACTS, Brief, PlanFacts
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
@@ -189,8 +189,11 @@ class PlanSearch:
         # sample, and drop duplicates
         asked = {"brief": self.brief, "num_rooms": self.num_rooms}
         chosen = {name: value for name, value in asked.items() if value is not None}
-        with facts_for_solver():
+        token = SOLVER_HAS_FACTS.set(True)  # no warning of facts that the model does not know
+        try:
             drawn = self.model.sample(candidates, seed=seed, **chosen)
+        finally:
+            SOLVER_HAS_FACTS.reset(token)
         return list({(each.rooms, each.relations): each for each in drawn}.values())
 
     def jobs(self) -> tuple[list[Job], list[DiagramError]]:

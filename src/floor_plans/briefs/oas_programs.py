@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Numbers, Quantity, RelationRule
-from floor_plans.briefs.words import built_in_groups, kind_named, kind_of, union_of_kinds
+from floor_plans.briefs.words import GROUPS, kind_named, kind_of, union_of_kinds
 from floor_plans.diagrams.files.yaml_nodes import Node, Source
 
 _LABELS = ("oas_program", "plan_id", "title", "description")  # keys that request nothing
@@ -80,14 +80,13 @@ def _id_of_room(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
 
 def _kind_of_usage(node: Node, usage: str) -> Kind:
     """Kind of rooms for a usage such as "kitchen"; a joined usage allows each of its kinds."""
-    groups = built_in_groups()
-    if found := kind_named(usage, groups):
+    if found := kind_named(usage, GROUPS):
         return found
-    parts = [kind_named(part, groups) for part in re.split(r"[\W_]+", usage) if part != "and"]
+    parts = [kind_named(part, GROUPS) for part in re.split(r"[\W_]+", usage) if part != "and"]
     several = [kind for kind in parts if kind is not None]
     if len(several) == len(parts) > 1:
         return union_of_kinds(several)
-    return kind_of(node, usage, groups)
+    return kind_of(node, usage, GROUPS)
 
 
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
@@ -128,4 +127,4 @@ def _end(word: object, kinds: Mapping[str, Kind]) -> Kind | str | None:
     """Subject or object of a rule: the id of a room, or the kind of a usage; None if neither."""
     if not isinstance(word, str):
         return None
-    return word if word in kinds else kind_named(word, built_in_groups())
+    return word if word in kinds else kind_named(word, GROUPS)

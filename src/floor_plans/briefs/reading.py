@@ -67,7 +67,7 @@ class _Reading:
     """Groups, named rooms, and arguments of the ``Brief`` that have been read so far."""
 
     def __init__(self) -> None:
-        self.groups, self.named = words.built_in_groups(), dict[str, Kind]()
+        self.groups, self.named = dict(words.GROUPS), dict[str, Kind]()
         self.sources, self.facts = dict[str, Source](), dict[str, Any]()
         self.parts: dict[str, Any] = {}
 

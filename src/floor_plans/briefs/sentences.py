@@ -96,7 +96,7 @@ def _facts_in_words(facts: PlanFacts) -> Iterator[str]:
 
 def named_sentence(name: str, kind: Kind) -> str:
     """Sentence such as ``There is a room "parents": a MasterRoom``."""
-    types = _types(kind)
+    types = _listed(kind.names, "or")
     return f'There is a room "{name}": a{"n" * types.startswith(("A", "E", "I", "O"))} {types}.'
 
 
@@ -104,7 +104,7 @@ def sentence_of(rule: Rule) -> str:
     """Return one rule as a sentence."""
     if isinstance(rule, CountRule):
         number, word = rule.number, _word(rule.kind)
-        inner = f" ({_types(rule.kind)})" if len(rule.kind.types) > 1 else ""
+        inner = f" ({_listed(rule.kind.names, 'or')})" if len(rule.kind.types) > 1 else ""
         if number == Numbers(0, 0):
             return f"No {word}{inner}."
         if number.most != 1 and number != Numbers(1):
@@ -119,11 +119,12 @@ def sentence_of(rule: Rule) -> str:
     if isinstance(rule, AnyRule):
         return f"{_capital(', or '.join(map(_option_in_words, rule.options)))}."
     # named rooms take "is" and "is not", kinds take a quantity
-    target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
-    relation = f"{relation_words(rule.relations)} {target}"
+    article, target = "any" if rule.quantity is Quantity.NO else "some", rule.object
+    named = f'"{target}"' if isinstance(target, str) else f"{article} {_word(target)}"
+    relation = f"{relation_words(rule.relations)} {named}"
     if isinstance(rule.subject, str):
         negated = "not " if rule.quantity is Quantity.NO else ""
-        return f"{_end(rule.subject, '')} is {negated}{relation}."
+        return f'"{rule.subject}" is {negated}{relation}.'
     return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {relation}."
 
 
@@ -140,10 +141,6 @@ def relation_words(relations: Iterable[int]) -> str:
         return "next to"
     names = [RELATIONS[code] for code in sorted(codes)]
     return ", or ".join(_SAID.get(name, name) for name in names)
-
-
-def _end(end: Kind | str, article: str) -> str:
-    return f'"{end}"' if isinstance(end, str) else f"{article} {_word(end)}"
 
 
 def rooms_in_words(diagram: BubbleDiagram) -> str:
@@ -173,10 +170,6 @@ def _plural(word: str) -> str:
     if word.endswith("y"):
         return f"{word[:-1]}ies"
     return f"rooms for {word}" if word == "storage" else f"{word}s"
-
-
-def _types(kind: Kind) -> str:
-    return _listed(kind.names, "or")
 
 
 def _listed(words: Iterable[str], last: str) -> str:

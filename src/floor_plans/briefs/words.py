@@ -35,6 +35,8 @@ _NEAR = 1e-3  # distance of two corners of a site that are one, metres
 
 ADJACENT_WORDS = ("adjacent", "adjacent-to", "beside", "next-to", "touches")
 
+GROUPS = {name: Kind.of(name) for name in ROOM_GROUPS}  # groups that every brief can name
+
 QUANTITIES = {"some": "some", "every": "every", "each": "every", "all": "every", "no": "no"}
 
 
@@ -84,11 +86,6 @@ def kind_named(word: str, groups: Mapping[str, Kind]) -> Kind | None:
         if name := room_type_of(each, ROOM_TYPES):
             return Kind(name, frozenset({ROOM_TYPES.index(name)}))
     return None
-
-
-def built_in_groups() -> dict[str, Kind]:
-    """Groups of room types by name."""
-    return {name: Kind.of(name) for name in ROOM_GROUPS}
 
 
 def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:

@@ -230,10 +230,8 @@ def named_parts(rooms: Sequence[int | None], relations: Triples) -> str:
     numbers = {name: count(1) for name in types}
     names = [f"{x} {next(numbers[x])}" if types.count(x) > 1 else x for x in types]
     related = [f"{names[i]} {RELATIONS[r]} {names[j]}" for i, j, r in relations]
-    parts = [_first(names, _ROOMS_NAMED), _first(related, _RELATIONS_NAMED)]
+    parts = []
+    for texts, most in ((names, _ROOMS_NAMED), (related, _RELATIONS_NAMED)):
+        more = [f"... {len(texts) - most} more"] if len(texts) > most else []
+        parts.append(", ".join([*texts[:most], *more]))
     return "; ".join(filter(None, parts))
-
-
-def _first(texts: Sequence[str], most: int) -> str:
-    more = [f"... {len(texts) - most} more"] if len(texts) > most else []
-    return ", ".join([*texts[:most], *more])

@@ -83,15 +83,12 @@ def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str)
             "image too; leave it at none"
         )
     motions = SYMMETRIES[symmetry][1:]
-    moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
-    x0 = torch.cat(moved) if moved else diagrams.x0[:0]
+    # rooms keep their slots; relations become their images
+    moved, first = [diagrams.x0[:0]], vocab.edge_offset
+    for codes in map(torch.tensor, map(moved_relations, motions)):
+        ids = torch.arange(vocab.vocab_size)
+        ids[first : first + len(codes)] = first + codes
+        rooms, relations = diagrams.x0.tensor_split([vocab.n_max], dim=1)
+        moved.append(torch.cat([rooms, ids[relations]], dim=1))
     real, num_nodes = diagrams.real.repeat(len(motions), 1), diagrams.num_nodes
-    return EncodedGraphs(x0, real, num_nodes.repeat(len(motions)))
-
-
-def _moved(x0: Tensor, vocab: VocabConfig, motion: Motion) -> Tensor:
-    """Tokens Int[B, L] of the images under a motion; rooms keep their slots."""
-    ids = torch.arange(vocab.vocab_size)
-    codes = torch.tensor(moved_relations(motion))
-    ids[vocab.edge_offset : vocab.edge_offset + len(codes)] = vocab.edge_offset + codes
-    return torch.cat([x0[:, : vocab.n_max], ids[x0[:, vocab.n_max :]]], dim=1)
+    return EncodedGraphs(torch.cat(moved), real, num_nodes.repeat(len(motions)))

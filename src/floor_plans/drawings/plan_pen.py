@@ -18,13 +18,9 @@ from shapely import Geometry, Polygon, contains_xy, get_parts, get_rings, prepar
 from shapely.geometry.polygon import orient
 
 from discrete_diffusion.viz import MUTED_TEXT, TEXT
+from floor_plans.diagrams.pictures import diagram_pictures
 from floor_plans.diagrams.pictures.bubbles import BROKEN_LINE, HINT_LINE, room_style, tint
-from floor_plans.diagrams.pictures.diagram_pictures import (
-    CAPTION,
-    LABEL,
-    POINTS_PER_INCH,
-    text_width,
-)
+from floor_plans.diagrams.pictures.diagram_pictures import LABEL, POINTS_PER_INCH, text_width
 from floor_plans.drawings.drawn_parts import RoomName, names_of_rooms, translated_word
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.floor_plan import Point as Corner
@@ -236,7 +232,7 @@ class PlanPen:
         text = "   ".join([total, *captions])
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
         x, y = self.left + 0.03 * self.side, self.bottom - 0.07
-        self.axes.text(x, y, text, fontsize=points, **CAPTION)
+        self.axes.text(x, y, text, fontsize=points, **diagram_pictures.CAPTION)
 
     def _label_of(self, room: int, name: RoomName, area: float, number: int) -> Label:
         """Label that fits the free floor of a room: name and area, else name, else ``number``."""

@@ -164,9 +164,8 @@ def read_diagrams(
     Raises:
         FileNotFoundError: nothing is at ``path``.
         ValueError: a plan is invalid or has more than ``max_nodes`` rooms (unless
-        ``skip_invalid``),
-            naming file, line or record, and field; a keyword is wrong or does not fit the file; or
-            the package that reads a drawing is missing.
+            ``skip_invalid``), naming file, line or record, and field; a keyword is wrong or does
+            not fit the file; or the package that reads a drawing is missing.
     """
     options = ReadOptions(
         skip_invalid=skip_invalid,

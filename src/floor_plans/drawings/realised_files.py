@@ -159,8 +159,7 @@ class PlanFiles:
                         for variant, plan in enumerate(of_job, start=1):
                             path = unfinished / f"{_stem(number, variant)}{FORMATS[name].suffix}"
                             write_plan(path, plan, name, self.style)
-        unmet = [unmet_kinds(*pair) for pair in pairs]
-        return numbers, summary(numbers, self, unmet)
+        return numbers, summary(numbers, self, [unmet_kinds(*pair) for pair in pairs])
 
 
 def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:

@@ -98,19 +98,16 @@ class Facts:
         if "num_rooms" in self.names:
             parts.append(F.one_hot(graphs.num_nodes, self.vocab.n_max + 1).float())
         if "counts" in self.names:
-            parts.append(self._counts(graphs))
+            n_max, types = self.vocab.n_max, self.vocab.num_node_types
+            # rooms of each type, summed by kind
+            rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
+            of_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
+            counts = [of_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()]
+            parts.append(F.one_hot(torch.stack(counts, 1), n_max + 1).flatten(1).float())
         if self.plan_names:
             unknown = torch.full((len(graphs), sum(self.sizes_of(*self.plan_names))), torch.nan)
             parts.append(unknown if graphs.facts is None else graphs.facts)
         return torch.cat(parts, dim=1)
-
-    def _counts(self, graphs: EncodedGraphs) -> Tensor:
-        n_max, types = self.vocab.n_max, self.vocab.num_node_types
-        # rooms of each type, summed by kind
-        rooms = graphs.x0[:, :n_max].masked_fill(~graphs.real[:, :n_max], types)
-        per_type = F.one_hot(rooms, types + 1).sum(dim=1)  # (B, T + 1)
-        counts = torch.stack([per_type[:, list(ids)].sum(dim=1) for ids in self.kinds.values()], 1)
-        return F.one_hot(counts, n_max + 1).flatten(1).float()
 
     def plan_facts(self, diagrams: Sequence[BubbleDiagram], unit: str) -> Tensor:
         """Facts of plans, Float32[B, S'], of diagrams with boxes in ``unit``; NaN without boxes.
@@ -151,8 +148,7 @@ class Facts:
         middle, cells = (np.nan, np.nan), np.full(vocabulary.GRID * vocabulary.GRID + 2, np.nan)
         # lengths are relative to the middle of the outline
         if outline is not None:
-            x0, y0, x1, y1 = outline.bounds
-            middle, cells = _middle((x0, y0), (x1, y1)), _cells(outline)
+            middle, cells = _middle_and_cells(outline)
         parts = {
             "area": [np.nan if area is None else area / _SCALE**2],
             "outline": cells,
@@ -214,18 +210,16 @@ def _exactly(number: int | None, size: int) -> Tensor:
     return F.one_hot(torch.tensor(number), size).float()
 
 
-def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float]:
-    return (first[0] + last[0]) / 2, (first[1] + last[1]) / 2
-
-
-def _cells(outline: BaseGeometry) -> Any:
-    """Return a mask of cells whose middle is inside, row by row from the top, width and height."""
+def _middle_and_cells(outline: BaseGeometry) -> tuple[Point, Any]:
+    """Return the middle of the box around an outline; and a mask of the cells whose middle is
+    inside, row by row from the top, with width and height."""
     x0, y0, x1, y1 = outline.bounds
+    centre = (x0 + x1) / 2, (y0 + y1) / 2
     # middles of the cells, around the middle of the outline
     steps = (np.arange(vocabulary.GRID) + 0.5 - vocabulary.GRID / 2) * vocabulary.CELL
-    x, y = np.meshgrid(*(steps + middle for middle in _middle((x0, y0), (x1, y1))))
+    x, y = np.meshgrid(*(steps + middle for middle in centre))
     inside = _shapely().contains_xy(outline, x.ravel(), y.ravel())
-    return np.concatenate([inside, [(x1 - x0) / _SCALE, (y1 - y0) / _SCALE]])
+    return centre, np.concatenate([inside, [(x1 - x0) / _SCALE, (y1 - y0) / _SCALE]])
 
 
 def _shapely() -> Any:

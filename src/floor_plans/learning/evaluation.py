@@ -200,9 +200,7 @@ def measure_conditioning(
     if facts is None or not len(examples):
         return None
     condition, size = examples.conditions["condition"], model.rows_at_once
-    # a random permutation that maps no row to itself
-    order = torch.randperm(len(examples), generator=make_generator(seed, *_OTHERS))
-    other = order[(order.argsort() + 1) % len(examples)]
+    other = _derangement(len(examples), seed)
     # the condition with all facts, none, one missing, one exchanged
     changed = {"told all": condition, "told nothing": torch.full_like(condition, torch.nan)}
     for name in facts.names:
@@ -246,6 +244,12 @@ def share_obeyed(
     )
     found = facts.graph_facts(encode(decode(drawn.x0, facts.vocab), facts.vocab))
     return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
+
+
+def _derangement(num: int, seed: int) -> Tensor:
+    """Int[num]: random permutation that maps no row to itself."""
+    order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
+    return order[(order.argsort() + 1) % num]
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,8 @@ from typing import Generic, NamedTuple, Never, TypeVar
 from discrete_diffusion.config import counted
 from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.code_tables import (
-    CODE_TABLES,
-    OUR_TABLE,
-    RoomCodes,
-    with_master_bedroom,
-)
+from floor_plans.diagrams.files import code_tables
+from floor_plans.diagrams.files.code_tables import CODE_TABLES, OUR_TABLE, RoomCodes
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
@@ -359,7 +355,7 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
     if not all(code in known for code in plan.integers):
         return None
     rooms = [known[code] for code in plan.integers]
-    return tuple(rooms if plan.unknown else with_master_bedroom(rooms, None))
+    return tuple(rooms if plan.unknown else code_tables.with_master_bedroom(rooms, None))
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,16 +36,6 @@ def wrong_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
     """Pairs of just one of two graphs of the same numbered rooms: the compatibility of House-GAN++
     (arXiv 2103.02574) and HouseDiffusion (arXiv 2211.13287)."""
     return len(wanted.pairs ^ found.pairs)
-
-
-def wrong_typed_pairs(wanted: RoomGraph, found: RoomGraph) -> int:
-    """Sum over pairs of types of |n_wanted - n_found|: the compatibility of arXiv 2605.14117, less
-    its doors that lead nowhere. Never more than ``wrong_pairs``."""
-    one, other = (
-        Counter(tuple(sorted(graph.types[room] for room in pair)) for pair in graph.pairs)
-        for graph in (wanted, found)
-    )
-    return ((one - other) + (other - one)).total()
 
 
 def edit_distance(wanted: RoomGraph, found: RoomGraph, *, seconds: float = SECONDS) -> float:
