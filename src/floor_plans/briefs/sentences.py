@@ -119,9 +119,10 @@ def sentence_of(rule: Rule) -> str:
     if isinstance(rule, AnyRule):
         return f"{_capital(', or '.join(map(_option_in_words, rule.options)))}."
     # named rooms take "is" and "is not", kinds take a quantity
-    article, target = "any" if rule.quantity is Quantity.NO else "some", rule.object
-    named = f'"{target}"' if isinstance(target, str) else f"{article} {_word(target)}"
-    relation = f"{relation_words(rule.relations)} {named}"
+    target = f'"{rule.object}"'
+    if isinstance(rule.object, Kind):
+        target = f"{'any' if rule.quantity is Quantity.NO else 'some'} {_word(rule.object)}"
+    relation = f"{relation_words(rule.relations)} {target}"
     if isinstance(rule.subject, str):
         negated = "not " if rule.quantity is Quantity.NO else ""
         return f'"{rule.subject}" is {negated}{relation}.'

@@ -85,8 +85,8 @@ def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str)
     motions = SYMMETRIES[symmetry][1:]
     # rooms keep their slots; relations become their images
     moved, first = [diagrams.x0[:0]], vocab.edge_offset
-    for codes in map(torch.tensor, map(moved_relations, motions)):
-        ids = torch.arange(vocab.vocab_size)
+    for motion in motions:
+        ids, codes = torch.arange(vocab.vocab_size), torch.tensor(moved_relations(motion))
         ids[first : first + len(codes)] = first + codes
         rooms, relations = diagrams.x0.tensor_split([vocab.n_max], dim=1)
         moved.append(torch.cat([rooms, ids[relations]], dim=1))

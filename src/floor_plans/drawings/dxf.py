@@ -205,7 +205,7 @@ class _Sheet:
         # a leaf is a block, scaled, mirrored and rotated
         for swing in self.shapes.swings:
             hinge, shut = flip_point(swing.leaf[0]), flip_point(swing.arc[-1])
-            width, (x, y) = math.dist(hinge, shut), (shut[0] - hinge[0], shut[1] - hinge[1])
+            width, x, y = math.dist(hinge, shut), shut[0] - hinge[0], shut[1] - hinge[1]
             scale = {"xscale": width, "yscale": width if swing.is_left else -width, "zscale": width}
             turned = {"rotation": math.degrees(math.atan2(y, x))}
             self.space.add_blockref(_SWUNG, hinge, dxfattribs=on_layer | scale | turned)

@@ -76,8 +76,7 @@ PLANS, NUMBERS, WITHHELD = "plans.jsonl", "plans.json", "withheld"
 """Names of the file with a plan in each line, of the file with numbers on all plans, and of the
 folder of plans that ``plans make`` withholds."""
 
-TYPICAL = "typical areas"
-"""Name of the areas of rooms without a requested area."""
+TYPICAL = "typical areas"  # name of the areas of rooms without a requested area
 
 _MOST_EXPLAINED = 3  # plans for which the command explains why they break rules
 

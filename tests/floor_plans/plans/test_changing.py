@@ -353,3 +353,10 @@ def test_a_plan_of_eight_rooms_and_a_hall_is_changed(tmp_path, monkeypatch, caps
     with pytest.raises(SystemExit):
         main(["plans", "realise", "nine.jsonl", "rules=none", "out=other"])
     assert "9 rooms, more than max_nodes=8" in capsys.readouterr().err
+
+
+def test_the_area_of_a_new_room_is_typical_unless_it_is_requested():
+    old = THREE.diagram
+    more = BubbleDiagram((*old.rooms, 3), old.relations)
+    assert Change(THREE).job(diagram=more).spec.typical == {old.num_rooms}
+    assert not Change(THREE, areas={old.num_rooms: 4.0}).job(diagram=more).spec.typical
