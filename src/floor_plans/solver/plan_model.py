@@ -38,6 +38,9 @@ through a private one."""
 _CUT = 100  # penalty in square decimetres for a cut in a corner of a free outline
 _SHADE = 4  # penalty in square decimetres per half decimetre that a living room lies further north
 
+_ROOMY_HALL = (13, 13, 300)
+"""Least sides in decimetres, and floor in square decimetres, of a hall behind the front door."""
+
 _MISSED = 300
 """Penalty in square decimetres for a soft constraint that the first incumbent violates."""
 
@@ -54,8 +57,9 @@ class PlanModel:
     penalties. These are for slits between related rooms, access through private rooms, recesses,
     and living rooms in the north. Boxes end in the middle of walls.
 
-    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: the rooms with a
-    target area; None: all rooms. ``least_grid``: minimum side of the grid, decimetres.
+    ``hall``: add a hall; ``entered``: it is behind the front door. ``unknown``: pairs with any
+    relation. ``requested``: the rooms with a target area; None: all rooms. ``least_grid``: minimum
+    side of the grid, decimetres.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class PlanModel:
         spec: PlanSpec,
         *,
         hall: bool = False,
+        entered: bool = False,
         unknown: Iterable[tuple[int, int]] = (),
         requested: Collection[int] | None = None,
         least_grid: int = 0,
@@ -99,7 +104,7 @@ class PlanModel:
         # an added hall, and doors
         if self.rooms.hall is not None:
             self._cost += 2 * self.rooms.floors[self.rooms.hall]
-        self._cost += sum(DoorConstraints(self.outline, pairs).costs)
+        self._cost += sum(DoorConstraints(self.outline, pairs, entered=entered).costs)
         add_clear_areas(self.outline)
         add_turning_space(self.outline)
         self.search = SoftSearch(self.outline)
@@ -177,7 +182,11 @@ class DoorConstraints:
     """
 
     def __init__(
-        self, outline: OutlineConstraints, relations: tuple[tuple[int, int, int], ...]
+        self,
+        outline: OutlineConstraints,
+        relations: tuple[tuple[int, int, int], ...],
+        *,
+        entered: bool,
     ) -> None:
         self.outline, self.rooms, self.spec = outline, outline.rooms, outline.spec
         self.cp, self.literal = outline.cp, outline.literal
@@ -189,7 +198,8 @@ class DoorConstraints:
         num, types, hall = len(self.rooms.rooms), self.rooms.rooms, self.rooms.hall
         # the root: an entrance, or else a living room, or else the hall
         own, other = types[:hall], 0 if hall is None else hall
-        root = next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
+        first = () if entered else (_ENTRANCE, _LIVING)
+        root = next((own.index(room) for room in first if room in own), other)
         self._walls: dict[tuple[int, int], list[Any]] = {}  # of doors of each pair, axis by axis
         doors = self._possible_doors(relations)
         # penalties for related rooms that share no wall
@@ -235,10 +245,21 @@ class DoorConstraints:
         self._add_entry(root, elsewhere)
         self._add_air()
         self._add_balconies()
-        # a hall leads from common rooms to another room
         if hall is not None and self.rooms.kinds[hall] in through:
-            self.cp.add(common[hall] == 1)
-            self.cp.add_bool_or(from_hall)
+            self._add_hall(hall, root, common, from_hall)
+
+    def _add_hall(self, hall: int, root: int, common: list[Any], from_hall: list[Any]) -> None:
+        """Add hard constraints: the hall leads from common rooms to another room; or from the front
+        door to two rooms, with space to take off a coat. ``from_hall``: literals of rooms that are
+        entered from it."""
+        if hall == root:
+            sides = self.rooms.box_model.sides(hall)
+            for least, size in zip(_ROOMY_HALL, (*sides, self.rooms.floors[hall]), strict=True):
+                self.cp.add(size >= least)
+            self.cp.add(sum(from_hall) >= 2)
+            return
+        self.cp.add(common[hall] == 1)
+        self.cp.add_bool_or(from_hall)
 
     def _possible_doors(
         self, relations: tuple[tuple[int, int, int], ...]

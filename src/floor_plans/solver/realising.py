@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from discrete_diffusion.layout import ROOM_TYPES
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
@@ -200,14 +201,22 @@ class PlanSearch:
     def __init__(self, job: Job, spec: PlanSpec) -> None:
         self._seed, self._spec, self._may_have_hall = job.seed, spec, job.hall
         self._strict = job.strict
+        kinds = [ROOM_TYPES[room] for room in job.diagram.rooms]
+        entry = spec.rule("entry") if job.hall else None
+        self._wants_hall = (
+            entry is not None
+            and len(kinds) >= entry["num_rooms"]
+            and not {*entry["rooms"]} & {*kinds}
+        )
         self._model = partial(PlanModel, job.diagram.rooms, job.diagram.relations, spec)
         self.excluded = False
 
     def models(self, *, meet_all: bool) -> Iterator[PlanModel]:
         """Yield the models to search, the most promising first.
 
-        A model with a hall comes first if it keeps all rules where none without was found to, or
-        if it may keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft
+        Many rooms, by the rule ``entry``, are first searched with a hall behind the front door.
+        Another model with a hall comes first if it keeps all rules where none without was found to,
+        or if it may keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft
         constraints can be satisfied without a hall.
         """
         plain, alone = self._model(hall=False), self._spec.dropped_for_rules
@@ -215,15 +224,16 @@ class PlanSearch:
             if self._meets(plain, EFFORT) or not self._spec.rules.rules:
                 yield plain
             return
+        if self._wants_hall:
+            entered = self._model(hall=True, entered=True)
+            if self._meets(entered, EFFORT, self._first_dropped):
+                yield self._moved_to_areas(entered)
         models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
         answers = list[bool | None]()
         for model in models:
             answers.append(self._keeps_rules(model))
             if answers[-1]:
-                # a plan that keeps the rules is moved until rooms have their areas
-                model.search.climb(_EFFORT_EACH, self._seed)
-                model.search.approach(NOTHING, self._seed, far=False)
-                yield from dict.fromkeys((model, plain))
+                yield from dict.fromkeys((self._moved_to_areas(model), plain))
                 return
         self.excluded |= alone == WITHOUT_RULES and set(answers) == {False}
         if self.excluded and self._strict:
@@ -237,12 +247,23 @@ class PlanSearch:
         ]
         yield from (*helpful, plain) if kept is False else (plain, *helpful)
 
+    @property
+    def _first_dropped(self) -> frozenset[Priority]:
+        """Priorities dropped in the first search of a model: areas within half of their targets
+        guide it, but seldom fill a given outline."""
+        is_given = self._spec.outline.boundary is not None
+        return self._spec.dropped_for_rules if is_given else ONLY_AREAS
+
+    def _moved_to_areas(self, model: PlanModel) -> PlanModel:
+        """Move the plan that keeps the rules until its rooms have their areas."""
+        model.search.climb(_EFFORT_EACH, self._seed)
+        model.search.approach(NOTHING, self._seed, far=False)
+        return model
+
     def _keeps_rules(self, model: PlanModel) -> bool | None:
         """Return True if a plan keeps all rules, False if none does, None if undecided."""
         alone, is_given = self._spec.dropped_for_rules, self._spec.outline.boundary is not None
-        # areas within half of their targets guide the search, but seldom fill a given outline
-        first, effort = (alone, EFFORT) if is_given else (ONLY_AREAS, _EFFORT_AREAS)
-        answer = self._meets(model, effort, first)
+        answer = self._meets(model, EFFORT if is_given else _EFFORT_AREAS, self._first_dropped)
         if answer or (is_given and answer is False):
             return answer
         # boxes that keep the other rules may be near to ones that can be furnished
