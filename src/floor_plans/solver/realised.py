@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.layout import RELATIONS
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import Member, member_text, room_names
@@ -54,6 +54,19 @@ class Job:
     near: EarlierPlan | None = None
     proofs: bool = True
     strict: bool = False
+
+    @property
+    def wants_hall(self) -> bool:
+        """True if the first plans searched have a hall behind the front door: the rule ``entry``
+        counts so many rooms, and none of them is an entrance. Not if areas are requested for a
+        given outline, as the hall comes on top of them."""
+        entry, kinds = self.spec.rule("entry"), [ROOM_TYPES[k] for k in self.diagram.rooms]
+        if not self.hall or entry is None or {*entry["rooms"]} & {*kinds}:
+            return False
+        is_free = self.spec.outline.boundary is None
+        return len(kinds) >= entry["num_rooms"] and (
+            is_free or len(self.spec.typical) == len(kinds)
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 
-from discrete_diffusion.layout import ROOM_TYPES
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
@@ -200,14 +199,7 @@ class PlanSearch:
 
     def __init__(self, job: Job, spec: PlanSpec) -> None:
         self._seed, self._spec, self._may_have_hall = job.seed, spec, job.hall
-        self._strict = job.strict
-        kinds = [ROOM_TYPES[room] for room in job.diagram.rooms]
-        entry = spec.rule("entry") if job.hall else None
-        self._wants_hall = (
-            entry is not None
-            and len(kinds) >= entry["num_rooms"]
-            and not {*entry["rooms"]} & {*kinds}
-        )
+        self._strict, self._wants_hall = job.strict, job.wants_hall
         self._model = partial(PlanModel, job.diagram.rooms, job.diagram.relations, spec)
         self.excluded = False
 
@@ -226,7 +218,7 @@ class PlanSearch:
             return
         if self._wants_hall:
             entered = self._model(hall=True, entered=True)
-            if self._meets(entered, EFFORT, self._first_dropped):
+            if self._meets(entered, EFFORT, self._spec.first_dropped):
                 yield self._moved_to_areas(entered)
         models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
         answers = list[bool | None]()
@@ -247,13 +239,6 @@ class PlanSearch:
         ]
         yield from (*helpful, plain) if kept is False else (plain, *helpful)
 
-    @property
-    def _first_dropped(self) -> frozenset[Priority]:
-        """Priorities dropped in the first search of a model: areas within half of their targets
-        guide it, but seldom fill a given outline."""
-        is_given = self._spec.outline.boundary is not None
-        return self._spec.dropped_for_rules if is_given else ONLY_AREAS
-
     def _moved_to_areas(self, model: PlanModel) -> PlanModel:
         """Move the plan that keeps the rules until its rooms have their areas."""
         model.search.climb(_EFFORT_EACH, self._seed)
@@ -263,7 +248,7 @@ class PlanSearch:
     def _keeps_rules(self, model: PlanModel) -> bool | None:
         """Return True if a plan keeps all rules, False if none does, None if undecided."""
         alone, is_given = self._spec.dropped_for_rules, self._spec.outline.boundary is not None
-        answer = self._meets(model, EFFORT if is_given else _EFFORT_AREAS, self._first_dropped)
+        answer = self._meets(model, EFFORT if is_given else _EFFORT_AREAS, self._spec.first_dropped)
         if answer or (is_given and answer is False):
             return answer
         # boxes that keep the other rules may be near to ones that can be furnished

@@ -104,6 +104,12 @@ class PlanSpec:
         is_free = self.outline.boundary is None
         return WITHOUT_RULES - {Priority.LARGEST} if is_free else WITHOUT_RULES
 
+    @property
+    def first_dropped(self) -> frozenset[Priority]:
+        """Priorities dropped in the first search: areas within half of their targets guide it, but
+        seldom fill a given outline."""
+        return ONLY_AREAS if self.outline.boundary is None else self.dropped_for_rules
+
 
 _SIZES = {
     "LivingRoom": (32.0, 2.6, 3),

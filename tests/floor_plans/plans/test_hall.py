@@ -11,11 +11,12 @@ from discrete_diffusion.cli.main import main
 from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.finding import remove_halls
 from floor_plans.rules.rule_set import NO_RULES, judge, read_rules
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job, Realised
-from floor_plans.solver.realising import realise
+from floor_plans.solver.realising import PlanSearch, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import PlanSpec
 
@@ -28,6 +29,16 @@ LEFT = RELATIONS.index("left-of")
 BEHIND_A_BATH = BubbleDiagram((LIVING, BATH, MASTER), ((0, 1, LEFT), (1, 2, LEFT)))
 """The bedroom is beside the bathroom alone."""
 AREAS = (20.0, 4.0, 12.0)
+PLOT = Outline(boundary=((0.0, 0.0), (12.0, 0.0), (12.0, 8.0), (0.0, 8.0)))
+KITCHEN, SECOND, ENTRANCE = map(ROOM_TYPES.index, ("Kitchen", "SecondRoom", "Entrance"))
+ABOVE, LEFT_ABOVE = map(RELATIONS.index, ("above", "left-above"))
+FLAT = BubbleDiagram(
+    (LIVING, KITCHEN, BATH, SECOND, SECOND),
+    (
+        *((0, 1, ABOVE), (0, 2, LEFT), (0, 3, RELATIONS.index("right-of"))),
+        *((0, 4, LEFT_ABOVE), (1, 4, LEFT)),
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +89,40 @@ def test_a_diagram_that_needs_no_hall_has_none():
     given = realise(Job(diagram, PlanSpec((20.0, 4.0), rules=DEFAULT), hall=True))
     assert given.given_up == ()
     assert given.plans[0].diagram.rooms == diagram.rooms
+
+
+@pytest.mark.slow
+def test_five_rooms_are_entered_by_a_hall_with_doors_to_two_rooms():
+    given = realise(PlanRequest(rules=DEFAULT).job(1, FLAT))
+    (plan,) = given.plans
+    assert not given.broken
+    assert plan.diagram.metadata["added"] == [5]
+    (front,) = [door for door in plan.doors if door.is_front]
+    assert 5 in front.rooms
+    assert sum(5 in door.rooms for door in plan.doors) >= 3
+    assert plan.areas[5] >= 3.0 - 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rooms", "area", "plot", "words", "entered"),
+    [
+        (FLAT.rooms, None, PLOT, {}, True),
+        (FLAT.rooms, 20.0, FREE, {}, True),
+        (FLAT.rooms, 20.0, PLOT, {}, False),
+        ((*FLAT.rooms[:4], ENTRANCE), None, PLOT, {}, False),
+        (FLAT.rooms[:4], None, PLOT, {}, False),
+        (FLAT.rooms, None, PLOT, {"hall": "never"}, False),
+    ],
+)
+def test_a_hall_comes_first_where_it_takes_no_requested_area(rooms, area, plot, words, entered):
+    areas = [area, *[None] * (len(rooms) - 1)]
+    diagram = BubbleDiagram(
+        rooms, FLAT.relations[: 3 if len(rooms) < 5 else 5], metadata={"areas": areas}
+    )
+    job = PlanRequest(rules=DEFAULT, outline=plot, **words).job(1, diagram)
+    first = next(PlanSearch(job, job.spec).models(meet_all=False))
+    assert (first.rooms.hall is not None) is entered
 
 
 @pytest.mark.parametrize(
