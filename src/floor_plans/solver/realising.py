@@ -298,7 +298,9 @@ def _search_plans(
         # without a plan a hall does not help either
         if best is None and not has_hall:
             break
-        if best is not None and (not best.rank[0] or stop_asked()):
+        # a hall that is not needed is kept only with all rules
+        is_flawed = best is not None and best.broken and has_hall and job.wants_hall
+        if best is not None and ((not best.rank[0] and not is_flawed) or stop_asked()):
             break
     if best is None and search.excluded and job.strict:
         best = Realised(reason="no plan keeps all rules in this outline", excluded=True)
