@@ -76,12 +76,13 @@ def make_plans(
     """Make floor plans: sample diagrams of a model, find a plan of each, keep the best ``num``.
 
     ``request``: areas, outline, rules and seed; None: typical areas, any outline, the rules
-    ``default``, and an added hall where they need one. ``candidates``: number of diagrams to
-    sample, twice ``num`` by default; equal ones count once. ``brief``: a file or its content, whose
-    ``area``, ``outline``, ``front_door`` and ``north`` go to the solver. ``num_rooms``: None: as in
-    the training data. ``strict``: withhold plans that break a rule; while fewer than ``num`` are
-    left, sample ``candidates`` other diagrams, ``ROUNDS`` times in all; in a given outline, search
-    no plan of a diagram whose rules the solver shows to be impossible. False: rank all.
+    ``default``, and an added hall if one fits or they need one, see ``PlanRequest``.
+    ``candidates``: number of diagrams to sample, twice ``num`` by default; equal ones count once.
+    ``brief``: a file or its content, whose ``area``, ``outline``, ``front_door`` and ``north`` go
+    to the solver. ``num_rooms``: None: as in the training data. ``strict``: withhold plans that
+    break a rule; while fewer than ``num`` are left, sample ``candidates`` other diagrams,
+    ``ROUNDS`` times in all; in a given outline, search no plan of a diagram whose rules the solver
+    shows to be impossible. False: rank all.
 
     Returns the plans, best first: by unmet requirements, then broken rules, then mean score;
     perhaps fewer than ``num``. Raises ``ValueError`` for a number out of its range, a brief that is

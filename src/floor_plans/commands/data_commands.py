@@ -89,8 +89,8 @@ class _PlanOptions(_FileOptions):
         "default",
     )
     hall: str = option(
-        "auto: a hall is added where rules ask for access and the solver meets more with one; "
-        "never",
+        "auto: a hall is added behind the front door of five rooms and more if one fits, or where "
+        "the solver meets more rules on access with one; never",
         "auto",
         choices=("auto", "never"),
     )

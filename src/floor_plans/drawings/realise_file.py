@@ -60,8 +60,6 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
     else:
         near = _earlier_plans(options, read, len(report.diagrams))
         jobs = changed_jobs(request, report.diagrams, near, report.places)
-    if options.areas is not None:  # areas like those of the file are requested
-        jobs = [replace(job, spec=replace(job.spec, typical=frozenset())) for job in jobs]
     # search, and end with what was found
     with StopSignals() as signals:
         signals.promise, signals.finish_step = "writing the plans that are found", True

@@ -212,7 +212,7 @@ def numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
         "num_with_plan": len(plans),
         "num_plans": sum(len(found.plans) for found in realised),
         "num_all_met": sum(not found.given_up for found in plans),
-        "given_up": dict(Counter(chain(*kinds))),
+        "given_up": dict(sorted(Counter(chain(*kinds)).items())),
         "broken": broken,
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
@@ -264,8 +264,8 @@ def summary(numbers: dict[str, Any], files: PlanFiles, unmet: Sequence[set[str]]
             named = (f"{what} {n:,}" for what, n in sorted(counts.items()))
             text += f" (not met: {', '.join(named)})"
         if missed:
-            verb = "misses" if missed == 1 else "miss"
-            text += f"; {counted(missed, 'plan')} {verb} {TYPICAL} by more than the tolerance"
+            of = counted(missed, "diagram")
+            text += f"; {TYPICAL} are missed by more than the tolerance for {of}"
         if halls := numbers["num_with_hall"]:
             text += f"; {counted(halls, 'plan')} {'has' if halls == 1 else 'have'} an added hall"
         text += f"; dead area {dead:.0%} of the outline (median)"

@@ -8,7 +8,9 @@ from functools import partial
 from itertools import pairwise, permutations
 from typing import Any
 
+from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.plans.box_model import AXES, Boxes, Relations
+from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import PER_METRE, Rectangle
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.spec import PlanSpec
@@ -241,3 +243,15 @@ class NearSearch:
         length = self._cp.new_int_var(0, 4 * self.plan.rooms.grid, "")
         self._cp.add_abs_equality(length, difference)
         return length
+
+
+def locks_text(diagram: BubbleDiagram, locks: Sequence[tuple[int, str]]) -> str:
+    """Text such as ``the place of kitchen and the left wall of kitchen where it is to be``."""
+    names = [*room_names(diagram), "the hall"]
+    words = [
+        f"the {what} of {names[room]}"
+        if what in LOCKS
+        else f"the {what} wall of {names[room]} where it is to be"
+        for room, what in locks
+    ]
+    return " and ".join(words) or "near to the earlier plan"

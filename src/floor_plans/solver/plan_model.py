@@ -75,7 +75,7 @@ class PlanModel:
         least_grid: int = 0,
     ) -> None:
         pairs = tuple(relations)
-        self.spec = spec
+        self.spec, self.entered = spec, entered
         # groups of constraints, on the boxes of one model
         self.rooms = RoomConstraints(
             tuple(rooms), pairs, spec, hall=hall, unknown=unknown, least_grid=least_grid
@@ -246,13 +246,15 @@ class DoorConstraints:
         self._add_air()
         self._add_balconies()
         if hall is not None and self.rooms.kinds[hall] in through:
-            self._add_hall(hall, root, common, from_hall)
+            self._add_hall(hall, common, from_hall, entered=entered)
 
-    def _add_hall(self, hall: int, root: int, common: list[Any], from_hall: list[Any]) -> None:
+    def _add_hall(
+        self, hall: int, common: list[Any], from_hall: list[Any], *, entered: bool
+    ) -> None:
         """Add hard constraints: the hall leads from common rooms to another room; or from the front
         door to two rooms, with space to take off a coat. ``from_hall``: literals of rooms that are
         entered from it."""
-        if hall == root:
+        if entered:
             sides = self.rooms.box_model.sides(hall)
             for least, size in zip(_ROOMY_HALL, (*sides, self.rooms.floors[hall]), strict=True):
                 self.cp.add(size >= least)

@@ -18,7 +18,7 @@ from floor_plans.plans.libraries import shapely
 from floor_plans.plans.outline import fill_gaps
 from floor_plans.plans.walls import OUTER_WALL
 from floor_plans.rules.checks import facade_lengths
-from floor_plans.rules.finding import name_of, remove_halls
+from floor_plans.rules.finding import HALL, name_of, remove_halls
 from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.near_search import EarlierPlan
 from floor_plans.solver.outline_constraints import BALCONY, BALCONY_WALL
@@ -57,11 +57,13 @@ class Job:
 
     @property
     def wants_hall(self) -> bool:
-        """True if the first plans searched have a hall behind the front door: the rule ``entry``
-        counts so many rooms, and none of them is an entrance. Not if areas are requested for a
-        given outline, as the hall comes on top of them."""
+        """True if the first plans searched have a hall behind the front door: by the rule ``entry``
+        there are many rooms, none is an entrance, and rules on access let a hall lead to others.
+        Not if areas are requested for a given outline, as the hall comes on top of them."""
         entry, kinds = self.spec.rule("entry"), [ROOM_TYPES[k] for k in self.diagram.rooms]
-        if not self.hall or entry is None or {*entry["rooms"]} & {*kinds}:
+        through = [(self.spec.rule(name) or {}).get("through", ()) for name in ("access", "bath")]
+        accepted = entry is not None and all(HALL in each for each in (entry["rooms"], *through))
+        if not self.hall or entry is None or not accepted or "Entrance" in kinds:
             return False
         is_free = self.spec.outline.boundary is None
         return len(kinds) >= entry["num_rooms"] and (

@@ -15,7 +15,7 @@ from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes,
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.box_model import Boxes, cp_sat, effort_left, limited_effort
 from floor_plans.plans.clearing import Clearing
-from floor_plans.plans.contradiction import Member, contradiction, room_names
+from floor_plans.plans.contradiction import Member, contradiction
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, PER_METRE
@@ -23,7 +23,7 @@ from floor_plans.plans.verdict import find_boxes, map_in_threads
 from floor_plans.rules.asked import door_request
 from floor_plans.rules.finding import ADDED, added_rooms
 from floor_plans.rules.rule_set import judge
-from floor_plans.solver.near_search import LOCKS, EarlierPlan, NearSearch
+from floor_plans.solver.near_search import EarlierPlan, NearSearch, locks_text
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import (
     CIRCULATION_RULES,
@@ -216,12 +216,13 @@ class PlanSearch:
             if self._meets(plain, EFFORT) or not self._spec.rules.rules:
                 yield plain
             return
+        answers = list[bool | None]()
         if self._wants_hall:
             entered = self._model(hall=True, entered=True)
-            if self._meets(entered, EFFORT, self._spec.first_dropped):
+            answers.append(self._meets(entered, EFFORT, self._spec.first_dropped))
+            if answers[-1]:
                 yield self._moved_to_areas(entered)
         models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
-        answers = list[bool | None]()
         for model in models:
             answers.append(self._keeps_rules(model))
             if answers[-1]:
@@ -271,6 +272,7 @@ class PlanSearch:
         hall."""
         halls = (False, True) if self._may_have_hall else (False,)
         models = [self._model(hall=hall) for hall in halls]
+        models += [self._model(hall=True, entered=True)] if self._wants_hall else []
         return frozenset(
             rule
             for rule in broken
@@ -294,13 +296,15 @@ def _search_plans(
             shortfalls = tuple(shortfalls_of(plan, spec) for plan in plans)
             found = Realised(plans, spec.areas, shortfalls)
             found = replace(found, excluded=search.excluded and bool(found.broken))
-            best = found if best is None else min(best, found, key=lambda each: each.rank)
+            # a hall stays only if it helps
+            tied = best is not None and best.rank == found.rank and not has_hall
+            best = found if best is None or tied or found.rank < best.rank else best
         # without a plan a hall does not help either
         if best is None and not has_hall:
             break
-        # a hall that is not needed is kept only with all rules
-        is_flawed = best is not None and best.broken and has_hall and job.wants_hall
-        if best is not None and ((not best.rank[0] and not is_flawed) or stop_asked()):
+        # a hall behind the front door is needed by no rule: do other plans keep more?
+        is_enough = best and not (best.broken if model.entered else best.rank[0])
+        if is_enough or (best and stop_asked()):
             break
     if best is None and search.excluded and job.strict:
         best = Realised(reason="no plan keeps all rules in this outline", excluded=True)
@@ -326,11 +330,11 @@ def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realise
     # the reason why there is none
     if not plans:
         if answer is None:
-            kept = _locks_text(job, [what for what, _ in model.locks])
+            kept = locks_text(job.diagram, [what for what, _ in model.locks])
             return Realised(reason=f"no plan was found in time that keeps {kept}")
         if not model.excluded:
             return Realised(reason=_no_plan_reason(job, " with these relations in this outline"))
-        kept = _locks_text(job, model.excluded)
+        kept = locks_text(job.diagram, model.excluded)
         return Realised(reason=f"no plan of this diagram in this outline keeps {kept}")
     # the plan's own areas are the targets of other rooms
     areas = tuple(
@@ -349,18 +353,6 @@ def _no_plan_reason(job: Job, otherwise: str) -> str:
     return "no floor plan exists" + (f": {why.sentence()}" if why else otherwise)
 
 
-def _locks_text(job: Job, locks: Sequence[tuple[int, str]]) -> str:
-    """Text such as ``the place of kitchen and the left wall of kitchen where it is to be``."""
-    names = [*room_names(job.diagram), "the hall"]
-    words = [
-        f"the {what} of {names[room]}"
-        if what in LOCKS
-        else f"the {what} wall of {names[room]} where it is to be"
-        for room, what in locks
-    ]
-    return " and ".join(words) or "near to the earlier plan"
-
-
 def _add_proofs(job: Job, found: Realised) -> Realised:
     """Mark broken rules that the solver shows to be infeasible, and explain why."""
     if not (found.broken and job.proofs):
@@ -370,7 +362,7 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
     # prove each broken rule by itself, then explain
     with limited_effort(min(_MOST_FOR_PROOFS, effort_left.get())):
         proved = PlanSearch(job, spec).proved(found.broken)
-        why = explain_conflicts(job.diagram, spec, job.seed, may_have_hall=job.hall, broken=rooms)
+        why = explain_conflicts(replace(job, spec=spec), rooms)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
@@ -389,6 +381,8 @@ def _find_variants(
     polish, spare = (_POLISH if spec.rules.rules else _POLISH_ALONE), _SPARE
     if isinstance(model, NearSearch):
         polish, spare = _LEAST_CHANGE, 0
+    elif model.entered:
+        spare = 1  # as other plans are searched too
     plans: list[FloorPlan] = []
     others: dict[Boxes, tuple[frozenset[str], FloorPlan]] = {}
     with progress.calls(name="variant") as going:
@@ -440,22 +434,16 @@ def _missing_variants(job: Job, plans: Sequence[FloorPlan]) -> tuple[Shortfall, 
     return (Shortfall(text, demand="variants"),) if len(plans) < job.variants else ()
 
 
-def explain_conflicts(
-    diagram: BubbleDiagram,
-    spec: PlanSpec,
-    seed: int,
-    *,
-    may_have_hall: bool,
-    broken: Collection[int] = (),
-) -> Explanation:
-    """Explain why no plan of a diagram keeps all rules, for any shapes and areas above the minimum
+def explain_conflicts(job: Job, broken: Collection[int] = ()) -> Explanation:
+    """Explain why no plan of a job keeps all rules, for any shapes and areas above the minimum
     sizes of the rules, and search for a relation to change. ``broken``: rooms that break rules in
     the best plan."""
+    diagram, spec, seed = job.diagram, job.spec, job.seed
     search = PlanModel(diagram.rooms, diagram.relations, spec).search
     needed = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
     conflicts: list[Conflict] = []
     with_hall = None
-    if may_have_hall:
+    if job.hall:
         with_hall = PlanModel(diagram.rooms, diagram.relations, spec, hall=True).search
     # a conflict that a hall does not resolve, or else one for each case
     if needed and (with_hall is None or with_hall.is_infeasible(needed, EFFORT, seed)):
@@ -464,6 +452,12 @@ def explain_conflicts(
         conflicts += [Conflict(needed, hall=False)] if needed else []
         needed = with_hall.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
         conflicts += [Conflict(needed, hall=True)] if needed else []
+    # a hall behind the front door may resolve those of all cases
+    if job.wants_hall and Explanation(tuple(conflicts), None).excludes:
+        together = {one for each in conflicts for one in each.requirements}
+        model = PlanModel(diagram.rooms, diagram.relations, spec, hall=True, entered=True)
+        if not model.search.is_infeasible(together, EFFORT, seed):
+            conflicts = [replace(each, hall=False) for each in conflicts if not each.hall]
     # a pair whose relation could be another
     concerned = {room for each in conflicts for one in each.requirements for room in one.rooms}
     instead = _find_other_relation(diagram, spec, seed, concerned or broken)

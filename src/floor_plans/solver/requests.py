@@ -23,7 +23,8 @@ from floor_plans.solver.realising import realise_all
 from floor_plans.solver.spec import PlanSpec, RoomAreas, area_bounds, unfilled_area
 
 AUTO, NEVER = HALLS = ("auto", "never")
-"""Options for halls: "auto" adds one if the solver then satisfies more; "never"."""
+"""Options for halls: "auto" adds one behind the front door of many rooms, see ``Job.wants_hall``,
+or if the solver then satisfies more; "never"."""
 
 _FILLED = (0.85, 0.8, 0.7, 0.6)
 """Shares of a boundary's area for all rooms together; the first that leads to a plan counts. Under
@@ -182,6 +183,7 @@ class PlanRequest(Checked):
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
         typical = frozenset(room for room, own in enumerate(given) if own is None)
+        typical = typical if self.total_area is None else frozenset()
         spec = PlanSpec(areas, self.tolerance, outline, self.rules, self.front_door, north, typical)
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(CIRCULATION_RULES)
         return Job(bare, spec, self.variants, self.seed, tuple(others), hall)

@@ -53,7 +53,7 @@ def changed(diagram: BubbleDiagram, why: Explanation) -> BubbleDiagram:
 
 
 def test_one_need_that_no_plan_has():
-    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=False)
+    why = explain_conflicts(Job(BEHIND, BEHIND_DEMANDS, hall=False))
     (conflict,) = why.conflicts
     assert [(requirement.rule, requirement.rooms) for requirement in conflict.requirements] == [
         ("access", (2,))
@@ -68,7 +68,7 @@ def test_one_need_that_no_plan_has():
 
 def test_with_the_other_relation_a_plan_keeps_the_rules():
     for diagram, spec in ((BEHIND, BEHIND_DEMANDS), (SIDE_BY_SIDE, NARROW)):
-        why = explain_conflicts(diagram, spec, 0, may_have_hall=False)
+        why = explain_conflicts(Job(diagram, spec, hall=False))
         found = realise(Job(changed(diagram, why), spec))
         assert not found.broken
         assert False not in judge(found.plans[0], spec.rules).kept.values()
@@ -77,7 +77,7 @@ def test_with_the_other_relation_a_plan_keeps_the_rules():
 
 def test_a_hall_may_do():
     """Without one the bedroom is not reached; with one it is."""
-    why = explain_conflicts(BEHIND, BEHIND_DEMANDS, 0, may_have_hall=True)
+    why = explain_conflicts(Job(BEHIND, BEHIND_DEMANDS, hall=True))
     assert [conflict.hall for conflict in why.conflicts] == [False]
     assert not why.excludes
     assert why.sentences(room_names(BEHIND))[0].startswith("ruled out without a hall: ")
@@ -85,7 +85,7 @@ def test_a_hall_may_do():
 
 
 def test_a_conflict_has_nothing_that_could_be_left_out():
-    why = explain_conflicts(SIDE_BY_SIDE, NARROW, 0, may_have_hall=True)
+    why = explain_conflicts(Job(SIDE_BY_SIDE, NARROW, hall=True))
     (conflict,) = why.conflicts
     assert conflict.hall is None
     assert {requirement.rule for requirement in conflict.requirements} == {"width"}
@@ -99,7 +99,7 @@ def test_a_conflict_has_nothing_that_could_be_left_out():
 
 def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
     spec = replace(NARROW, outline=plot(6.0, 2.5))
-    why = explain_conflicts(SIDE_BY_SIDE, spec, 0, may_have_hall=False)
+    why = explain_conflicts(Job(SIDE_BY_SIDE, spec, hall=False))
     assert not why.conflicts
     assert not why.excludes
 
