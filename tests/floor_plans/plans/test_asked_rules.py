@@ -161,3 +161,8 @@ def test_the_solver_keeps_what_a_client_asks():
         ("doors", "facade", "clear_area", "door", "turning", "open"), True
     )
     assert 12 <= clear_floors(plan)[1].area <= 13
+
+
+@pytest.mark.parametrize(("kind", "hall"), [("Entrance", "never"), ("Kitchen", "auto")])
+def test_a_brief_without_entrances_gets_no_hall(kind, hall):
+    assert with_brief(PlanRequest(), {"rooms": {kind: 0}})[0].hall == hall

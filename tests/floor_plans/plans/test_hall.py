@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,14 +13,16 @@ from discrete_diffusion.cli.main import main
 from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.outline import FREE, Outline
+from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.outline import Outline
 from floor_plans.rules.finding import remove_halls
-from floor_plans.rules.rule_set import NO_RULES, judge, read_rules
+from floor_plans.rules.rule_set import NO_RULES, RuleSet, judge, read_rules
+from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.realised import Job, Realised
-from floor_plans.solver.realising import PlanSearch, realise
+from floor_plans.solver.realised import Job, Realised, Shortfall
+from floor_plans.solver.realising import PlanSearch, explain_conflicts, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.spec import PlanSpec
+from floor_plans.solver.spec import PlanSpec, Priority
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -103,26 +107,76 @@ def test_five_rooms_are_entered_by_a_hall_with_doors_to_two_rooms():
     assert plan.areas[5] >= 3.0 - 0.01
 
 
-@pytest.mark.slow
+WITH_ENTRANCE = replace(FLAT, rooms=(*FLAT.rooms[:4], ENTRANCE))
+FOUR_ROOMS = BubbleDiagram(FLAT.rooms[:4], FLAT.relations[:3])
+ENTERED = {**DEFAULT.rules["entry"], "rooms": ["Entrance"]}
+ONLY_ENTRANCES = RuleSet("entrances", {**DEFAULT.rules, "entry": ENTERED})
+
+
 @pytest.mark.parametrize(
-    ("rooms", "area", "plot", "words", "entered"),
+    ("diagram", "area", "words", "wanted"),
     [
-        (FLAT.rooms, None, PLOT, {}, True),
-        (FLAT.rooms, 20.0, FREE, {}, True),
-        (FLAT.rooms, 20.0, PLOT, {}, False),
-        ((*FLAT.rooms[:4], ENTRANCE), None, PLOT, {}, False),
-        (FLAT.rooms[:4], None, PLOT, {}, False),
-        (FLAT.rooms, None, PLOT, {"hall": "never"}, False),
+        (FLAT, None, {"outline": PLOT}, True),
+        (FLAT, 20.0, {}, True),
+        (FLAT, None, {"total_area": 90.0}, True),
+        (FLAT, 20.0, {"outline": PLOT}, False),
+        (FLAT, None, {"outline": PLOT, "total_area": 90.0}, False),
+        (WITH_ENTRANCE, None, {}, False),
+        (FOUR_ROOMS, None, {}, False),
+        (FLAT, None, {"hall": "never"}, False),
+        (FLAT, None, {"rules": ONLY_ENTRANCES}, False),
     ],
 )
-def test_a_hall_comes_first_where_it_takes_no_requested_area(rooms, area, plot, words, entered):
-    areas = [area, *[None] * (len(rooms) - 1)]
-    diagram = BubbleDiagram(
-        rooms, FLAT.relations[: 3 if len(rooms) < 5 else 5], metadata={"areas": areas}
+def test_a_hall_behind_the_front_door_takes_no_requested_area(diagram, area, words, wanted):
+    areas = [area, *[None] * (diagram.num_rooms - 1)]
+    request = PlanRequest(**{"rules": DEFAULT, **words})
+    job = request.job(1, replace(diagram, metadata={"areas": areas}))
+    assert job.wants_hall is wanted
+
+
+@pytest.mark.parametrize(
+    ("broken", "has_hall"), [((), True), (("hall",), False), (("hall", "plain"), False)]
+)
+def test_a_hall_behind_the_front_door_stays_only_if_it_helps(monkeypatch, broken, has_hall):
+    models = [
+        SimpleNamespace(name="hall", entered=True, rooms=SimpleNamespace(hall=5)),
+        SimpleNamespace(name="plain", entered=False, rooms=SimpleNamespace(hall=None)),
+    ]
+    boxes = ((0.0, 0.0, 5.0, 5.0), (5.0, 0.0, 8.0, 5.0))
+    rooms, pairs = (LIVING, MASTER), ((0, 1, LEFT),)
+    plans = {
+        name: FloorPlan(BubbleDiagram(rooms, pairs, boxes, {"name": name}))
+        for name in ("hall", "plain")
+    }
+    slits = (Shortfall("a slit", rule="slits"),)
+    monkeypatch.setattr(PlanSearch, "models", lambda self, **_: iter(models))
+    monkeypatch.setattr(
+        realising, "_find_variants", lambda job, spec, model, stop: (True, (plans[model.name],))
     )
-    job = PlanRequest(rules=DEFAULT, outline=plot, **words).job(1, diagram)
-    first = next(PlanSearch(job, job.spec).models(meet_all=False))
-    assert (first.rooms.hall is not None) is entered
+    monkeypatch.setattr(
+        realising,
+        "shortfalls_of",
+        lambda plan, spec: slits if plan.diagram.metadata["name"] in broken else (),
+    )
+    spec = PlanSpec((20.0,) * 5, rules=DEFAULT)
+    (plan,) = realise(Job(FLAT, spec, hall=True, proofs=False)).plans
+    assert plan.diagram.metadata["name"] == ("hall" if has_hall else "plain")
+
+
+@pytest.mark.slow
+def test_a_conflict_that_a_hall_behind_the_front_door_resolves_excludes_nothing():
+    request = PlanRequest(rules=DEFAULT, outline=PLOT, front_door=(2.0, 8.0))
+    job = request.job(1, FLAT)
+    assert job.wants_hall
+    assert not explain_conflicts(job).excludes
+    assert explain_conflicts(replace(job, hall=False)).excludes
+
+
+def test_a_hall_that_is_entered_first_for_want_of_a_living_room_may_be_small():
+    plot = Outline(boundary=((0.0, 0.0), (6.4, 0.0), (6.4, 3.6), (0.0, 3.6)))
+    rooms, spec = (KITCHEN, BATH, MASTER), PlanSpec((7.0, 4.0, 10.0), rules=DEFAULT, outline=plot)
+    model = PlanModel(rooms, ((0, 1, LEFT), (1, 2, LEFT)), spec, hall=True)
+    assert model.search.meets(0.6, 0, frozenset(Priority)) is True
 
 
 @pytest.mark.parametrize(
