@@ -43,8 +43,9 @@ EFFORT = 0.6
 constraints can be satisfied; to show that requirements conflict, and again to reduce the
 conflict."""
 
-_EFFORT_AREAS, _EFFORT_RULES = 0.8, 1.2
-"""Efforts to satisfy all soft constraints but areas in a free outline, and those of the rules."""
+_EFFORT_AREAS, _EFFORT_RULES, _EFFORT_HALL = 0.8, 1.2, 0.3
+"""Efforts to satisfy all soft constraints but areas in a free outline, those of the rules, and the
+former with a hall behind the front door."""
 
 _POLISH, _POLISH_ALONE, _LEAST_CHANGE = 0.48, 0.6, 0.6
 """Effort to improve an incumbent: with rules, without, and to bring it closer to an earlier
@@ -219,7 +220,9 @@ class PlanSearch:
         answers = list[bool | None]()
         if self._wants_hall:
             entered = self._model(hall=True, entered=True)
-            answers.append(self._meets(entered, EFFORT, self._spec.first_dropped))
+            is_given = self._spec.outline.boundary is not None
+            effort = EFFORT if is_given else _EFFORT_HALL
+            answers.append(self._meets(entered, effort, self._spec.first_dropped))
             if answers[-1]:
                 yield self._moved_to_areas(entered)
         models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
@@ -381,8 +384,8 @@ def _find_variants(
     polish, spare = (_POLISH if spec.rules.rules else _POLISH_ALONE), _SPARE
     if isinstance(model, NearSearch):
         polish, spare = _LEAST_CHANGE, 0
-    elif model.entered:
-        spare = 1  # as other plans are searched too
+    elif model.entered:  # other plans are searched too, most often in a free outline
+        spare = int(spec.outline.boundary is not None)
     plans: list[FloorPlan] = []
     others: dict[Boxes, tuple[frozenset[str], FloorPlan]] = {}
     with progress.calls(name="variant") as going:
