@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.layout import ROOM_TYPES
 from discrete_diffusion.runtime import Stop, StopSignals, is_stopping
 from floor_plans.briefs.brief import SOLVER_HAS_FACTS, Brief, PlanFacts
 from floor_plans.briefs.reading import brief_of, read_brief
@@ -26,6 +25,7 @@ from floor_plans.rules.rule_set import RuleSet, read_rules
 from floor_plans.solver.realised import Job, Realised, Scores, Shortfall, rank_key, ranked_variants
 from floor_plans.solver.realising import StopAsked, realise_all
 from floor_plans.solver.requests import NEVER, PlanRequest
+from floor_plans.solver.room_constraints import HALL_TYPE
 
 ROUNDS = 3
 """Most times that ``candidates`` diagrams are sampled while too few plans keep the rules."""
@@ -128,8 +128,7 @@ def with_brief(request: PlanRequest, brief: AnyBrief) -> tuple[PlanRequest, AnyB
             f"{request.rules.name} and the brief", {**request.rules.rules, **rules}
         )
     # in files an added hall is an entrance
-    entrance = ROOM_TYPES.index("Entrance")
-    if any(entrance in rule.kind.types and rule.number.most == 0 for rule in read.counts):
+    if any(HALL_TYPE in rule.kind.types and rule.number.most == 0 for rule in read.counts):
         more["hall"] = NEVER
     asked = brief if facts == read.plan_facts else replace(read, plan_facts=facts)
     return replace(request, **more), asked

@@ -463,14 +463,13 @@ def explain_conflicts(job: Job, broken: Collection[int] = ()) -> Explanation:
             conflicts = [replace(each, hall=False) for each in conflicts if not each.hall]
     # a pair whose relation could be another
     concerned = {room for each in conflicts for one in each.requirements for room in one.rooms}
-    instead = _find_other_relation(diagram, spec, seed, concerned or broken)
+    instead = _find_other_relation(job, concerned or broken)
     return Explanation(tuple(conflicts), instead)
 
 
-def _find_other_relation(
-    diagram: BubbleDiagram, spec: PlanSpec, seed: int, concerned: Collection[int]
-) -> tuple[Member, Member] | None:
+def _find_other_relation(job: Job, concerned: Collection[int]) -> tuple[Member, Member] | None:
     """Find a relation of a pair, and its replacement with which a plan keeps all rules."""
+    diagram, spec = job.diagram, job.spec
     codes = {(i, j): code for i, j, code in diagram.relations}
     pairs = sorted(
         combinations(range(diagram.num_rooms), 2),
@@ -483,7 +482,7 @@ def _find_other_relation(
         # leave the pair open and see what the solver chooses
         others = [relation for relation in diagram.relations if relation[:2] != pair]
         model = PlanModel(diagram.rooms, others, spec, unknown=[pair])
-        found = model.search.solve_all(spec.dropped_for_rules, _EFFORT_EACH, seed)
+        found = model.search.solve_all(spec.dropped_for_rules, _EFFORT_EACH, job.seed)
         left -= found.spent
         if found.boxes is None:
             continue
