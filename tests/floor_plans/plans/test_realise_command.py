@@ -22,6 +22,7 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.rules.finding import remove_halls
 from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Realised, scores_of
@@ -54,12 +55,13 @@ def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
     assert "boxes" not in none
     for given, line in ((INPUT[0], first), (SMALL, small)):
         plan = FloorPlan.of(BubbleDiagram.from_json(line))
-        assert (plan.diagram.rooms, plan.diagram.relations) == (given.rooms, given.relations)
+        own = remove_halls(plan.diagram)  # the first has room for a hall
+        assert (own.rooms, own.relations) == (given.rooms, given.relations)
         assert plan.honours_diagram
         assert line["areas"] == pytest.approx(plan.areas, abs=0.01)
         is_off = [
             area != pytest.approx(target, rel=0.101)
-            for area, target in zip(plan.areas, line["target_areas"], strict=True)
+            for area, target in zip(plan.areas, line["target_areas"], strict=False)
         ]
         given_up = [entry for entry in line.get("given_up", []) if entry.get("demand") == "areas"]
         assert any(is_off) == bool(given_up)
