@@ -73,14 +73,7 @@ FLAT = floor_plan(
 and dead area at the bottom right."""
 
 
-def agrees(partial: PartialDiagram, diagram: BubbleDiagram) -> bool:
-    """The diagram has every known room and relation, under the same room numbers."""
-    codes = {(i, j): r for i, j, r in diagram.relations}
-    return (
-        partial.num_rooms == diagram.num_rooms
-        and all(a in (None, b) for a, b in zip(partial.rooms, diagram.rooms, strict=True))
-        and all(codes.get((i, j), NO_EDGE) == r for i, j, r in partial.relations)
-    )
+agrees = PartialDiagram.agrees_with
 
 
 def place_diagram(diagram: BubbleDiagram | PartialDiagram) -> Placement:

@@ -144,6 +144,15 @@ class PartialDiagram:
         relations = tuple((*pair, codes.get(pair, NO_EDGE)) for pair in pairs)
         return cls(diagram.rooms, relations, diagram.metadata)
 
+    def agrees_with(self, diagram: BubbleDiagram) -> bool:
+        """True if the diagram has every known room and relation, under the same room numbers."""
+        codes = {(i, j): r for i, j, r in diagram.relations}
+        return (
+            self.num_rooms == diagram.num_rooms
+            and all(a in (None, b) for a, b in zip(self.rooms, diagram.rooms, strict=True))
+            and all(codes.get((i, j), NO_EDGE) == r for i, j, r in self.relations)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Convert to an object for ``from_json``, with names, and null for unknown rooms."""
         return {

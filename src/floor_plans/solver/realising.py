@@ -172,9 +172,11 @@ def plan_from_boxes(
     if any(room.difference(bare.outline).area > _SPECK for room in bare.boxes):
         bent = replace(bare, floors=tuple(room.intersection(bare.outline) for room in bare.boxes))
         bare = replace(bare, floors=bent.rooms)
-    doors = partial(
-        find_doors, bare, front=spec.front_door, asked=asked, clearing=_clearing_of(spec)
-    )
+    # doors leave a rectangle of the rule in living rooms
+    rule = spec.rule("furniture") or {}
+    sizes, deep = (rule.get(key, {}).get(_LIVING) for key in ("least", "in_front"))
+    clearing = Clearing(_LIVING, sizes[0], deep, rule["wall"]) if sizes and deep else None
+    doors = partial(find_doors, bare, front=spec.front_door, asked=asked, clearing=clearing)
     return doors(hall=hall) if _has_idle_hall(plan := doors()) else plan
 
 
@@ -182,13 +184,6 @@ def _has_idle_hall(plan: FloorPlan) -> bool:
     """True if an added hall leads nowhere: it has fewer than two doors."""
     halls = added_rooms(plan.diagram)
     return any(sum(room in door.rooms for door in plan.doors) < 2 for room in halls)
-
-
-def _clearing_of(spec: PlanSpec) -> Clearing | None:
-    """The rectangle that doors should leave in living rooms, by the rule ``furniture``."""
-    rule = spec.rule("furniture")
-    sizes, deep = ((rule or {}).get(key, {}).get(_LIVING) for key in ("least", "in_front"))
-    return Clearing(_LIVING, sizes[0], deep, rule["wall"]) if rule and sizes and deep else None
 
 
 class PlanSearch:

@@ -412,9 +412,12 @@ def _refusal(
     for name, read in readings.items():
         if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
             groups.setdefault(tuple(read.values()), []).append(name)
-    # one clause for each group of tables
+    # frequent codes that the tables read differently, then a clause for each group of tables
     names = [group[0] for group in groups.values()]
-    shown = _distinctive_codes(names, counts)
+    frequent = Counter(code for plan in counts.elements() for code in plan.integers)
+    meant_by = {code: {CODE_TABLES[name].meaning(code) for name in names} for code in frequent}
+    differing = [code for code, _ in frequent.most_common() if len(meant_by[code]) > 1]
+    shown = sorted(differing[:_MAX_SHOWN])
     parts = []
     for rooms_of_plans, group in groups.items():
         pairs = zip(counts.values(), rooms_of_plans, strict=True)
@@ -434,11 +437,3 @@ def _refusal(
         "evaluate: room_codes=TABLE, discrete-diffusion data: --room-codes TABLE); a file or "
         'folder of several tables needs a "codes": "TABLE" in each record'
     )
-
-
-def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
-    """Most frequent codes that the tables read differently, ascending."""
-    frequent = Counter(code for plan in counts.elements() for code in plan.integers)
-    meanings = {code: {CODE_TABLES[name].meaning(code) for name in names} for code in frequent}
-    differing = [code for code, _ in frequent.most_common() if len(meanings[code]) > 1]
-    return sorted(differing[:_MAX_SHOWN])
