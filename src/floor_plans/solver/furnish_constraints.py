@@ -13,7 +13,7 @@ from floor_plans.rules.rule_set import Sizes
 from floor_plans.solver.room_constraints import STRIP, FreeRectangle, RoomConstraints
 from floor_plans.solver.spec import MASTER, OTHER_BEDROOMS, Priority
 
-_BEDROOM = 2.2  # most sides of bedrooms, stricter than the rule; 95 % of 999 real plans keep it
+_BEDROOM = 2.2  # ratio of bedrooms on a plot, stricter than the rule; 95 % of real plans keep it
 
 
 def add_furnishing(rooms: RoomConstraints) -> None:
@@ -34,7 +34,8 @@ def add_furnishing(rooms: RoomConstraints) -> None:
             text = " or ".join("{:g} x {:g} m".format(*size) for size in sizes)
             add(holds, f"{{}} holds a rectangle of {text}", "furniture", i)
         if shape is not None and (ratio := shape["most"].get(kind)):
-            ratio = min(ratio, _BEDROOM) if kind in (MASTER, *OTHER_BEDROOMS) else ratio
+            if spec.outline.boundary is not None and kind in (MASTER, *OTHER_BEDROOMS):
+                ratio = min(ratio, _BEDROOM)
             wall = round(shape["wall"] * PER_METRE)
             width, height = (side - wall for side in rooms.box_model.sides(i))
             most = math.floor(10 * ratio)
