@@ -97,7 +97,7 @@ def test_a_diagram_that_needs_no_hall_has_none():
 
 @pytest.mark.slow
 def test_five_rooms_are_entered_by_a_hall_with_doors_to_two_rooms():
-    given = realise(PlanRequest(rules=DEFAULT).job(1, FLAT))
+    given = realise(PlanRequest(rules=DEFAULT, outline=PLOT).job(1, FLAT))
     (plan,) = given.plans
     assert not given.broken
     assert plan.diagram.metadata["added"] == [5]
