@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
+from discrete_diffusion.layout import RELATIONS
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import Member, member_text, room_names
@@ -22,6 +22,7 @@ from floor_plans.rules.finding import HALL, name_of, remove_halls
 from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.near_search import EarlierPlan
 from floor_plans.solver.outline_constraints import BALCONY, BALCONY_WALL
+from floor_plans.solver.room_constraints import HALL_TYPE
 from floor_plans.solver.shapes import window_share
 from floor_plans.solver.spec import PlanSpec, Requirement, has_usual_shapes
 
@@ -60,15 +61,12 @@ class Job:
         """True if the first plans searched have a hall behind the front door: by the rule ``entry``
         there are many rooms, none is an entrance, and rules on access let a hall lead to others.
         Not if areas are requested for a given outline, as the hall comes on top of them."""
-        entry, kinds = self.spec.rule("entry"), [ROOM_TYPES[k] for k in self.diagram.rooms]
-        through = [(self.spec.rule(name) or {}).get("through", ()) for name in ("access", "bath")]
-        accepted = entry is not None and all(HALL in each for each in (entry["rooms"], *through))
-        if not self.hall or entry is None or not accepted or "Entrance" in kinds:
+        entry, rooms = self.spec.rule("entry"), self.diagram.rooms
+        if not self.hall or entry is None or HALL_TYPE in rooms or len(rooms) < entry["num_rooms"]:
             return False
-        is_free = self.spec.outline.boundary is None
-        return len(kinds) >= entry["num_rooms"] and (
-            is_free or len(self.spec.typical) == len(kinds)
-        )
+        through = [(self.spec.rule(name) or {}).get("through", ()) for name in ("access", "bath")]
+        has_space = self.spec.outline.boundary is None or len(self.spec.typical) == len(rooms)
+        return has_space and all(HALL in each for each in (entry["rooms"], *through))
 
 
 @dataclass(frozen=True)

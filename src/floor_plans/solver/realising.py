@@ -207,19 +207,19 @@ class PlanSearch:
         or if it may keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft
         constraints can be satisfied without a hall.
         """
-        plain, alone = self._model(hall=False), self._spec.dropped_for_rules
-        if meet_all or not self._spec.rules.rules:
-            if self._meets(plain, EFFORT) or not self._spec.rules.rules:
-                yield plain
-            return
-        answers = list[bool | None]()
-        if self._wants_hall:
+        answers, alone = list[bool | None](), self._spec.dropped_for_rules
+        if self._wants_hall and not meet_all:
             entered = self._model(hall=True, entered=True)
             is_given = self._spec.outline.boundary is not None
             effort = EFFORT if is_given else _EFFORT_HALL
             answers.append(self._meets(entered, effort, self._spec.first_dropped))
             if answers[-1]:
                 yield self._moved_to_areas(entered)
+        plain = self._model(hall=False)
+        if meet_all or not self._spec.rules.rules:
+            if self._meets(plain, EFFORT) or not self._spec.rules.rules:
+                yield plain
+            return
         models = [plain, *([self._model(hall=True)] if self._may_have_hall else [])]
         for model in models:
             answers.append(self._keeps_rules(model))
@@ -436,13 +436,13 @@ def explain_conflicts(job: Job, broken: Collection[int] = ()) -> Explanation:
     """Explain why no plan of a job keeps all rules, for any shapes and areas above the minimum
     sizes of the rules, and search for a relation to change. ``broken``: rooms that break rules in
     the best plan."""
-    diagram, spec, seed = job.diagram, job.spec, job.seed
-    search = PlanModel(diagram.rooms, diagram.relations, spec).search
+    model, seed = partial(PlanModel, job.diagram.rooms, job.diagram.relations, job.spec), job.seed
+    search = model().search
     needed = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
     conflicts: list[Conflict] = []
     with_hall = None
     if job.hall:
-        with_hall = PlanModel(diagram.rooms, diagram.relations, spec, hall=True).search
+        with_hall = model(hall=True).search
     # a conflict that a hall does not resolve, or else one for each case
     if needed and (with_hall is None or with_hall.is_infeasible(needed, EFFORT, seed)):
         conflicts.append(Conflict(needed))
@@ -453,8 +453,7 @@ def explain_conflicts(job: Job, broken: Collection[int] = ()) -> Explanation:
     # a hall behind the front door may resolve those of all cases
     if job.wants_hall and Explanation(tuple(conflicts), None).excludes:
         together = {one for each in conflicts for one in each.requirements}
-        model = PlanModel(diagram.rooms, diagram.relations, spec, hall=True, entered=True)
-        if not model.search.is_infeasible(together, EFFORT, seed):
+        if not model(hall=True, entered=True).search.is_infeasible(together, EFFORT, seed):
             conflicts = [replace(each, hall=False) for each in conflicts if not each.hall]
     # a pair whose relation could be another
     concerned = {room for each in conflicts for one in each.requirements for room in one.rooms}

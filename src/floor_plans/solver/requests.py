@@ -182,8 +182,8 @@ class PlanRequest(Checked):
         bare = replace(diagram, metadata=metadata)
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
-        typical = frozenset(room for room, own in enumerate(given) if own is None)
-        typical = typical if self.total_area is None else frozenset()
+        free = given if self.total_area is None else ()
+        typical = frozenset(room for room, own in enumerate(free) if own is None)
         spec = PlanSpec(areas, self.tolerance, outline, self.rules, self.front_door, north, typical)
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(CIRCULATION_RULES)
         return Job(bare, spec, self.variants, self.seed, tuple(others), hall)
