@@ -9,8 +9,7 @@ are kept in FOLDER, and not made again. Writes ``benchmarks/results/few_calls.js
 text stay as they are if no FILE is given.
 
 With ``--trees`` on trees of 64 nodes alone, by ``experiment=tree`` of ``standard_sets.py``; writes
-``few_calls_trees.json`` and ``docs/images/few_calls_trees.png``. ``planned-at-random`` has the
-sizes of the calls of ``planned``, but any pairs in each.
+``few_calls_trees.json`` and ``docs/images/few_calls_trees.png``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -28,12 +27,16 @@ from compare import SHARED
 from discrete_diffusion import load
 from discrete_diffusion.api.requests import trained_model_here
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data.graph_tokens import decode_graphs
+from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.graphs.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics import novelty_shares
 from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.evaluation.sample_scores import interval_entries, share_interval
-from discrete_diffusion.sampling import Planned, register_sampler
+from discrete_diffusion.evaluation.trained_model import sample_tokens
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.viz import chart_style
 from record import (
     Figures,
@@ -59,6 +62,7 @@ COLUMNS = {
     },
     "text": {"gen_ppl": "perplexity under the judge", "unigram_entropy": "entropy, nats"},
     "trees": {
+        "surprises": "surprises",
         VUN: "V.U.N., %",
         "num_samples": "graphs",
         "cpu_seconds": "CPU-seconds a graph",
@@ -71,12 +75,13 @@ SAMPLERS = {
 }
 CALLS, EXACT = (52, 104, 208, 416), 2080
 """Network calls of a tree, and those of one token each."""
-TREES, EXACT_TREES = {"planned": 100, "planned-at-random": 50, "first-hitting": 50}, 75
-"""Graphs of each row by its sampler, and of the row of one token a call; in batches of 25."""
+SURPRISES = (0.9, 0.5, 0.25)
+TREES = {"first-surprise": 300, "planned": 100, "first-hitting": 50}
+"""Graphs of each row by its sampler; with one token a call as many as of ``first-surprise``."""
 CURVES = {
-    "planned": (chart_style.SAMPLED, "o-", "planned"),
-    "planned-at-random": (chart_style.LINE, "s--", "as planned, any pairs"),
-    "first-hitting": (chart_style.REAL, "^:", "first-hitting"),
+    "first-surprise": (chart_style.SAMPLED, "o-"),
+    "planned": (chart_style.LINE, "s--"),
+    "first-hitting": (chart_style.REAL, "^:"),
 }
 TRAINED = {
     "model": ("algo=mdlm", "algo.time_conditioning=false", "trainer.max_steps=1200"),
@@ -114,16 +119,6 @@ def measured(data: str, file: Path | None, folder: Path, threads: int) -> list[d
     return rows
 
 
-class PlannedAtRandom(Planned):
-    """As many positions in each call as ``planned``, whatever they are."""
-
-    name = "planned-at-random"
-
-    def order(self, *given: Any) -> torch.Tensor:
-        call = super().order(*given)
-        return call[torch.randperm(len(call), generator=make_generator(0))]
-
-
 def choose_calls(trained: Any, kept: Path) -> float:
     """CPU-seconds of the choice of the fewest ``CALLS``; the others have the same examples."""
     if not kept.exists():
@@ -140,25 +135,31 @@ def choose_calls(trained: Any, kept: Path) -> float:
 def measured_trees(file: Path, folder: Path, threads: int) -> dict[str, Any]:
     """A row for each sampler and number of calls, and CPU-seconds of the choice of calls."""
     torch.set_num_threads(threads)
-    register_sampler(PlannedAtRandom.name)(PlannedAtRandom)
     words = ["experiment=tree", f"threads={threads}", f"data.path={file}"]
     run = kept_run(folder / "tree" / "bd-denoiser-pair", [*words, "algo.backbone=bd-denoiser-pair"])
     trained, rows = load(run / "checkpoints" / "last.ckpt"), []
     choice = choose_calls(trained, folder / "choice.json")
     training = GraphSet(read_graphs(file).splits["train"])
-    asked = [(name, calls) for calls in CALLS for name in CURVES]
-    for name, calls in [*asked, ("first-hitting", EXACT)]:
-        kept = folder / f"trees_{name}_{calls}.json"
+    data = trained.sample.checkpoint.config.data
+    vocab = cast(VocabConfig, domain_of(data).vocabulary(data))
+    asked: list[tuple[str, int | None, dict[str, float]]] = []
+    asked += [("first-surprise", None, {"surprises": number}) for number in SURPRISES]
+    asked += [(name, calls, {}) for name in ("planned", "first-hitting") for calls in CALLS]
+    for name, calls, options in [*asked, ("first-hitting", EXACT, {})]:
+        kept = folder / f"trees_{name}_{calls or options['surprises']}.json"
         if not kept.exists():
-            num = EXACT_TREES if calls == EXACT else TREES[name]
-            watch = Stopwatch(torch.device("cpu"))
-            graphs = trained.sample(num, sampling={"name": name}, steps=calls)
-            row = {"cpu_seconds": watch.stop(num).cpu / num, "num_samples": num}
-            row |= novelty_shares(GraphSet(graphs), training, "tree")
+            num = TREES["first-surprise" if calls == EXACT else name]
+            request = SampleRequest(sampling={"name": name, **options}, steps=calls)
+            found = trained_model_here(request, trained.sample.checkpoint)
+            real = found.sampler.typical(num)
+            drawn = sample_tokens(found.model(Shard()), real, entropy=(0,))
+            graphs = GraphSet(decode_graphs(drawn.tokens, vocab))
+            row = {"sampler": name, "network_calls_per_sample": drawn.network_calls, **options}
+            row |= {"cpu_seconds": drawn.cpu_seconds / num, "num_samples": num}
+            row |= novelty_shares(graphs, training, "tree")
             row |= interval_entries({VUN: share_interval([row[VUN]], num)})
             kept.write_text(json.dumps(row))
-        row = json.loads(kept.read_text())
-        rows.append({"sampler": name, "network_calls_per_sample": calls, **row})
+        rows.append(json.loads(kept.read_text()))
         print(rows[-1], flush=True)
     return {"trees": rows, "choice_cpu_seconds": choice}
 
@@ -172,7 +173,7 @@ def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
     axes.axhspan(low, high, color=chart_style.FAINT_LINE, zorder=0)
     label = f"one token a call, {exact['cpu_seconds']:.1f} CPU-s"
     axes.axhline(100 * exact[VUN], color=chart_style.TEXT, lw=0.8, label=label)
-    for name, (colour, style, label) in CURVES.items():
+    for name, (colour, style) in CURVES.items():
         own = [row for row in rows[:-1] if row["sampler"] == name]
         share = torch.tensor([row[VUN] for row in own])
         ends = torch.tensor([row["intervals"][VUN] for row in own]).T
@@ -182,7 +183,7 @@ def draw_trees(rows: list[dict[str, Any]], path: Path) -> None:
             yerr=(100 * (ends - share).abs()).tolist(),
             fmt=style,
             color=colour,
-            label=label,
+            label=name,
             capsize=2,
             markersize=4.5,
         )

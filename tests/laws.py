@@ -168,11 +168,13 @@ def order_law(
     score: str,
     number: int = 1,
     budget: float | None = None,
+    surprises: float | None = None,
 ) -> Tensor:
     """Float64[K]: what drawing all MASKs and keeping the first few by score comes to.
 
     ``score``: one of ``SCORES``, or ``random``. ``number`` are kept, or with ``budget`` as many as
-    leave the sum of entropies less the largest of them within it. D must not depend on t.
+    leave the sum of entropies less the largest of them within it, or with ``surprises`` as many as
+    expect no more surprises, up to the first. D must not depend on t.
     """
     clean = {tuple(row): k for k, row in enumerate(world.x0.tolist())}
     start = tuple(torch.where(world.real, MASK, world.x0[0]).tolist())
@@ -192,7 +194,10 @@ def order_law(
                 share *= float(d[k, tokens[k]])
             orders = orders_of(d, tokens, score)
             for order in orders:
-                kept = order[: within(d, order, budget) if budget is not None else number]
+                most = number if budget is None else within(d, order, budget)
+                if surprises is not None:
+                    most = up_to_a_surprise(d, order, tokens, surprises)
+                kept = order[:most]
                 after = tuple(tokens[k] if k in kept else state[k] for k in range(LENGTH))
                 todo[after] = todo.get(after, 0.0) + share / len(orders)
     return out
@@ -210,3 +215,14 @@ def within(d: Tensor, order: list[int], budget: float) -> int:
     entropy = [-minus_entropy(d[k], 0) for k in order]
     fits = [sum(entropy[:n]) - max(entropy[:n]) <= budget for n in range(1, len(order) + 1)]
     return fits.index(False) if False in fits else len(order)
+
+
+def up_to_a_surprise(d: Tensor, order: list[int], tokens: dict[int, int], surprises: float) -> int:
+    """How many are kept: one, and more while what is expected came and the next ones fit."""
+    number, doubt = 1, 1 - float(d[order[0]].max())
+    for last, place in itertools.pairwise(order):
+        doubt += 1 - float(d[place].max())
+        if doubt > surprises or tokens[last] != int(d[last].argmax()):
+            break
+        number += 1
+    return number

@@ -124,7 +124,7 @@ CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(
 
 def takes_steps(algorithm: TokenAlgorithm | str, sampler: str) -> bool:
     one_by_one = algorithm == "ar" or isinstance(algorithm, AR)
-    return sampler not in ("autoregressive", "entropy-bounded") and not one_by_one
+    return not (one_by_one or getattr(SAMPLERS.find(sampler), "takes_no_steps", ""))
 
 
 def runs_a_grid(sampler: str) -> bool:

@@ -10,7 +10,7 @@ from any_network import PROCESSES_OF, TOKEN_ALGORITHMS, algorithm_on, narrowings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import BatchStream, sample_sizes
@@ -19,10 +19,9 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.model import Model
-from toy_samplers import fitting_samplers
+from toy_samplers import fitting_samplers, takes_steps
 
 TEMPERATURES = (0.1, 1.0, 10.0)
-WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call")
 MILLION = 1_000_000
 
 
@@ -30,7 +29,7 @@ def sample_and_check(algorithm: TokenAlgorithm, real, sampler: str, generator, *
     """Draw one sample per row and hold it to the layout, the clamp and the narrowed support."""
     options = {key: request.pop(key) for key in ("temperature", "top_p") if key in request}
     chosen = build_sampler({"name": sampler, **options})
-    if sampler in WITHOUT_STEPS or isinstance(algorithm, AR):
+    if not takes_steps(algorithm, sampler):
         request.pop("steps", None)
     tokens = chosen.sample(algorithm, real, generator=generator, **request).x0
     algorithm.layout.check(tokens, real)

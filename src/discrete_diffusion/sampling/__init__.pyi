@@ -34,5 +34,6 @@ from .tokens import TokenSampler as TokenSampler
 from .unmasking import Confidence as Confidence
 from .unmasking import Entropy as Entropy
 from .unmasking import EntropyBounded as EntropyBounded
+from .unmasking import FirstSurprise as FirstSurprise
 from .unmasking import Margin as Margin
 from .unmasking import Unmasking as Unmasking

@@ -33,6 +33,7 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
         "first-hitting": _lazy(
             "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
         ),
+        "first-surprise": _lazy("unmasking:FirstSurprise", absorbing_only=True),
         "margin": _lazy("unmasking:Margin", absorbing_only=True),
         "planned": _lazy("fixed_orders:Planned", absorbing_only=True, continuous_time_only=True),
         "predictor-corrector": _lazy("ancestral:PredictorCorrector"),

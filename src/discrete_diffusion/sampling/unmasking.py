@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -83,15 +82,19 @@ class Unmasking(TokenSampler):
 
     group_by_group: bool = False
 
+    @property
+    def reads_tokens(self) -> bool:
+        """True if sampled tokens, not only the distributions, decide what a call reveals."""
+        return self.order in READ_TOKENS
+
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
-        if self.order in READ_TOKENS:
+        if self.reads_tokens:
             raise ValueError(
-                f"the order '{self.order}' compares tokens that are not sampled yet, but each of "
-                "them narrows what the others may be; use sampling=first-hitting"
+                f"{self.name} in the order '{self.order}' compares tokens that are not sampled "
+                "yet, but each of them narrows what the others may be; use sampling=first-hitting"
             )
 
-    @abstractmethod
     def number(
         self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
@@ -101,6 +104,7 @@ class Unmasking(TokenSampler):
         Int[R, L], positions by score, these MASKs first. ``num``: Int[R, 1], number of MASKs of the
         block at the start. ``steps``: number of calls requested, or None.
         """
+        raise NotImplementedError
 
     def score(
         self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
@@ -164,7 +168,7 @@ class Unmasking(TokenSampler):
             raw_d0 = self._log_d0_of_all(samples, here.any(dim=1), t).flatten(0, 1)  # (B L, V)
             log_d0, log_kept = self.adjusted(raw_d0, support)
             wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
-            reads = self.order in READ_TOKENS
+            reads = self.reads_tokens
             tokens = sample_categorical(log_d0, samples.generator) if reads else None
             score = self.score(log_d0, tokens, here, samples.generator)
             # reveal the MASKs that come first
@@ -198,8 +202,8 @@ class Unmasking(TokenSampler):
         Returns scores Float[N]; if the order reads tokens, also tokens Int[N] sampled from D, and
         the log of the mass that narrowing kept, Float[N].
         """
-        num, generator, reads = int(here.sum()), samples.generator, self.order in READ_TOKENS
-        if not isinstance(self.order, str) or self.order in _BLIND:
+        num, generator, reads = int(here.sum()), samples.generator, self.reads_tokens
+        if not reads and (not isinstance(self.order, str) or self.order in _BLIND):
             return (self.score(torch.zeros(num, 1, device=here.device), None, here, generator),)
         support = narrowed_support(samples, rows, here)
         u = uniform_draws((num if reads else 0,), generator, here.device)
@@ -404,3 +408,61 @@ class EntropyBounded(Unmasking):
             beyond = lost > self.entropy_budget + 1e-6
             if nats.shape[1] == length or bool(beyond[:, -1].all()):
                 return (~beyond).sum(dim=1, keepdim=True)
+
+
+@dataclass(kw_only=True)
+class FirstSurprise(Unmasking):
+    """Unmasking in random order, in which every call ends with its first surprise.
+
+    A surprise is a token that is not the most probable one of D. A call samples the positions 1..k
+    of a random order independently, k the largest number, at least 1, with
+
+        (1 - max D_1) + ... + (1 - max D_k) <= surprises,    the number of surprises to expect,
+
+    and keeps the tokens up to the first surprise. Later ones are sampled again, given that one. So
+    few calls fill data whose tokens are mostly as expected: most pairs of a sparse graph have no
+    edge. Whether a token is kept depends on tokens before it alone. What is lost is what tokens as
+    expected tell about each other in a call. (Autoregressive networks can also verify expected
+    tokens, all in one call: predictive sampling, Wiggers and Hoogeboom, ICML 2020.)
+
+    If D is exact and ``surprises`` below 1, what must come comes, such as the edge that joins the
+    last two parts of a tree: no call samples all places that are left for it. With 0 a call reveals
+    one token, and certain ones, which is exact if D is exact.
+
+    Raises ``ValueError`` for a negative number, or if ``steps`` is given.
+    """
+
+    name = "first-surprise"
+    order = "random"
+    exactness = Exactness.ANY_ORDER
+    reads_tokens = True
+    takes_no_steps = (
+        "first-surprise sampling chooses its own number of calls; leave steps unset and set "
+        "sampling.surprises"
+    )
+
+    surprises: NotNegative = 0.5
+
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
+        return self.surprises > 0 and num > 1
+
+    def score(
+        self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """1 - max D, plus 1 at a surprise; see ``Unmasking.score``."""
+        most, expected = log_d0.max(dim=-1)
+        return 1 - most.exp() + (tokens != expected)
+
+    def _choose(
+        self, samples: PartialSamples, score: Tensor, entropy: EntropyAt, here: Tensor, num: Tensor
+    ) -> Tensor:
+        # a random order of the MASKs
+        u = uniform_draws(tuple(here.shape), samples.generator, here.device)
+        order = u.masked_fill(~here, torch.inf).argsort(dim=1)
+        doubt = on_grid(score, here, torch.inf).gather(1, order)
+        # up to the first surprise and to the number to expect, but one at least
+        surprise = (doubt >= 1).double()
+        beyond = surprise.cumsum(dim=1) > surprise
+        beyond |= (doubt - surprise).cumsum(dim=1) > self.surprises + 1e-6
+        beyond[:, 0] = False
+        return torch.zeros_like(here).scatter(1, order, ~beyond) & here

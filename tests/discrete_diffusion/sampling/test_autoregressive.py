@@ -18,7 +18,7 @@ from discrete_diffusion.sampling import (
 from toy_samplers import absorbing, ar, bd3lm, exact, fitting_samplers, random_ar
 from toy_world import FULL, ExactBlockBackbone
 
-CHOOSING = ("confidence", "entropy", "entropy-bounded", "margin")
+CHOOSING = ("confidence", "entropy", "entropy-bounded", "first-surprise", "margin")
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from toy_samplers import (
 )
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone
 
-CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded")
+CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded", "first-surprise")
 REQUESTS = [
     (FULL, [-1, -1, -1]),
     (FULL, [-1, 2, -1]),

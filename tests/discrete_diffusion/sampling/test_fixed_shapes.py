@@ -52,6 +52,8 @@ OF_ONE_LAW = [
     ("mdlm", "entropy-bounded", {"order": "top_probability", "entropy_budget": 0.7}),
     ("mdlm", "entropy-bounded", {"order": [2, 0, 1], "entropy_budget": 0.0}),
     ("bd3lm", "entropy-bounded", {"group_by_group": True}),
+    ("mdlm", "first-surprise", {"surprises": 0.9}),
+    ("bd3lm", "first-surprise", {"surprises": 1.5}),
     ("bd3lm", "ancestral", {"steps": 4}),
 ]
 

@@ -136,6 +136,7 @@ EXACT = {
     "entropy-bounded, entropy": {"entropy_budget": 0.0, "order": "entropy"},
     "entropy-bounded, random": {"entropy_budget": 0.0, "order": "random"},
     "entropy-bounded, margin": {"entropy_budget": 0.0, "order": "margin"},
+    "first-surprise": {"surprises": 0.0},
     "margin, groups": {"group_by_group": True},
 }
 REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])

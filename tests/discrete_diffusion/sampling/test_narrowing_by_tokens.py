@@ -20,7 +20,7 @@ ORDER = torch.tensor([-1, 1, 1, -1, 0, 0])
 ABSORBING = [
     (name, sampler)
     for name, sampler in CASES
-    if exact(name).process.absorbing and sampler != "confidence"
+    if exact(name).process.absorbing and sampler not in ("confidence", "first-surprise")
 ]
 
 
@@ -203,6 +203,7 @@ def test_batches_have_a_narrowing_each_and_are_told_where_they_begin():
         ("udlm", "ancestral", {}, "udlm with .* noise.*algo=mdlm"),
         ("mdlm", "confidence", {}, "'confidence'.*sampling=first-hitting"),
         ("mdlm", "entropy-bounded", {"order": "confidence"}, "'confidence'"),
+        ("mdlm", "first-surprise", {}, "first-surprise.*sampling=first-hitting"),
     ],
 )
 def test_samplers_that_cannot_heed_it_refuse_it(name, sampler, options, named):

@@ -89,6 +89,7 @@ def test_options_of_k_per_call():
         ("entropy-bounded", {"entropy_budget": float("inf")}, "entropy_budget=inf"),
         ("entropy-bounded", {"order": "entropi"}, "did you mean 'entropy'"),
         ("entropy-bounded", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
+        ("first-surprise", {"surprises": -1}, r"sampling\.surprises=-1"),
         ("predictor-corrector", {"corrector_steps": -1}, r"sampling\.corrector_steps=-1"),
         ("remdm", {"strategy": "cup"}, "did you mean 'cap'"),
         ("remdm", {"eta": 0.0}, r"sampling\.eta=0\.0: expected a number in \(0, 1\]"),

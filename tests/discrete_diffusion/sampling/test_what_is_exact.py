@@ -36,6 +36,7 @@ SAMPLERS = {
     "wide": {"name": "entropy-bounded", "entropy_budget": 5.0},
     "sure first": {"name": "entropy-bounded", "entropy_budget": 0.0, "order": "confidence"},
     "confidence": {},
+    "first-surprise": {},
     "ancestral": {"steps": 4},
     "predictor-corrector": {"steps": 4},
     "remdm": {"steps": 16},
@@ -43,6 +44,7 @@ SAMPLERS = {
 }
 NEAR = {  # called approximate, and near: a distance that 30,000 samples hardly show
     ("entropy-bounded", "untold", "free"),
+    ("first-surprise", "untold", "free"),
 }
 
 
