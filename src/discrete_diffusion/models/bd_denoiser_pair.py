@@ -26,10 +26,6 @@ from discrete_diffusion.models.transformer import (
 
 TRIANGLES = ("outgoing", "incoming")
 
-_COLUMNS, _LINE = 1024, 16
-"""Fewest pairs as columns of one product, and numbers in a line of the cache: short rows that end
-within a line make products slow (``python benchmarks/speed.py --only networks``)."""
-
 
 class TriangleProducts(nn.Module):
     """Products of (i, k) and (k, j) that update (i, j), summed over every node k.
@@ -60,44 +56,21 @@ class TriangleProducts(nn.Module):
 
         ``real``: Bool[B, N], the nodes k to sum over; None: all.
         """
-        # S of the B samples share a product
-        side = _side_by_side(*z.shape[:2])
-        grouped = rearrange(z, "(b s) ij p -> b (s ij) p", s=side)
         n = round(z.shape[1] ** 0.5)
 
-        # sums over k, one per direction: a_ik b_kj, or a'_ki as (i, k)
-        sums = []
-        for k, triangle in enumerate(self.triangles):
-            a, b = (  # (B / S, P, S, N, N) each
-                self._factor(grouped, which, k).unflatten(-1, (side, n, n)) for which in (0, 1)
-            )
-            if real is not None:
-                b = b * rearrange(real, "(b s) k -> b 1 s k 1", s=side)
-            sums.append((a if triangle == "outgoing" else a.mT) @ b)
+        # both factors of every direction by one product for all pairs, channels first
+        maps = torch.addmm(self.factors.bias[:, None], self.factors.weight, z.flatten(0, 1).T)
+        a, b = F.glu(maps, dim=0).unflatten(1, (len(z), n, n)).chunk(2)  # (W, B, N, N) each
+        if real is not None:
+            b = b * rearrange(real, "b k -> b k 1")
 
-        together = rearrange(torch.cat(sums, dim=1), "b w s i j -> (b s) (i j) w")  # W = P each
+        # sums over k, P channels per direction: a_ik b_kj, or a'_ki as (i, k)
+        parts = zip(self.triangles, a.split(self.d_pair), b.split(self.d_pair), strict=True)
+        sums = [(a if triangle == "outgoing" else a.mT) @ b for triangle, a, b in parts]
+
+        # channels last again: a matrix is transposed faster than a view of more axes
+        together = torch.cat(sums).flatten(1).T.contiguous().unflatten(0, z.shape[:2])
         return self.out(self.norm(together)) * self.gate(z).sigmoid()
-
-    def _factor(self, z: Tensor, which: int, triangle: int) -> Tensor:
-        """Factor a (0) or b (1) of a direction for pairs z (G, K, P): (G, P, K), channels first."""
-        parts = (2, 2, len(self.triangles), self.d_pair)  # map or gate, a or b, direction, width
-        weight = self.factors.weight.unflatten(0, parts)[:, which, triangle].flatten(0, 1)
-        bias = self.factors.bias.unflatten(0, parts)[:, which, triangle].flatten()
-        factor = torch.baddbmm(bias[:, None], weight.expand(z.shape[0], -1, -1), z.mT)
-        return F.glu(factor, dim=1)
-
-
-def _side_by_side(batch_size: int, num_pairs: int) -> int:
-    """Number of samples whose pairs are columns of one matrix.
-
-    The smallest number that fills ``_COLUMNS`` and divides the batch, or the whole batch. 1 if the
-    pairs of a sample fill whole lines of the cache, and in a compiled network or an export, which
-    must work for any batch.
-    """
-    if torch.compiler.is_compiling() or batch_size == 0 or num_pairs % _LINE == 0:
-        return 1
-    enough = range(max(1, -(-_COLUMNS // num_pairs)), batch_size)
-    return next((side for side in enough if batch_size % side == 0), batch_size)
 
 
 class PairBlock(nn.Module):

@@ -4,12 +4,7 @@ import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.models.bd_denoiser_pair import (
-    TRIANGLES,
-    BDDenoiserPair,
-    TriangleProducts,
-    _side_by_side,
-)
+from discrete_diffusion.models.bd_denoiser_pair import TRIANGLES, BDDenoiserPair, TriangleProducts
 
 VOCAB = RPLAN_VOCAB_CONFIG
 TINY = {"d_model": 32, "d_pair": 16, "n_layers": 2, "n_heads": 4, "vocab_config": VOCAB}
@@ -41,9 +36,8 @@ def test_products_are_sums_over_the_nodes_that_are_there(randomise, triangles, n
     ("n", "num", "with_pad"),
     [(4, 60, False), (5, 7, True), (7, 60, True), (7, 1, False), (4, 0, True)],
 )
-def test_samples_side_by_side_are_those_alone(randomise, n, num, with_pad):
-    """In every kind of batch: one that is divided, one that is not, one sample, none."""
-    assert [_side_by_side(60, n * n) for n in (4, 5, 7)] == [1, 60, 30]
+def test_samples_of_a_batch_are_those_alone(randomise, n, num, with_pad):
+    """In every kind of batch: many samples, few, one, none."""
     module = randomise(TriangleProducts(6)).double()
     z = torch.randn(num, n * n, 6, dtype=torch.float64, requires_grad=True)
     real = (torch.arange(n) < torch.randint(1, n + 1, (num, 1))) if with_pad else None
