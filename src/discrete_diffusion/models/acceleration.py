@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from discrete_diffusion.models.attention import allow_many_shapes
-from discrete_diffusion.models.transformer import MLP
+from discrete_diffusion.models.transformer import MLP, ChannelsFirstLinear
 from discrete_diffusion.runtime.devices import REDUCE_OVERHEAD
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,11 @@ is as fast as MKL on Zen 4, whose units for AVX-512 are no wider than those for 
 
 def tuned(network: nn.Module) -> nn.Module:
     """Exchange the linear layers and perceptrons of a network in place, and return it."""
-    others: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: FastLinear, MLP: LeanMLP}
+    others: dict[type[nn.Module], type[nn.Module]] = {
+        nn.Linear: FastLinear,
+        ChannelsFirstLinear: FastChannelsFirstLinear,
+        MLP: LeanMLP,
+    }
     for module in network.modules():
         if (other := others.get(type(module))) is not None:
             module.__class__ = other
@@ -88,6 +92,37 @@ class FastLinear(nn.Linear):
         image = rearrange(batch, "b l d -> b d 1 l")
         out = F.conv2d(image, rearrange(self.weight, "o d -> o d 1 1"), self.bias)
         return rearrange(out, "b o 1 l -> b l o").reshape(*x.shape[:-1], -1)
+
+
+class FastChannelsFirstLinear(ChannelsFirstLinear):
+    """``ChannelsFirstLinear`` whose large products are oneDNN's where ``FastLinear``'s are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, D) -> (D', B L)."""
+        large = x.shape[:-1].numel() * self.weight.numel() >= _FEWEST_MULTIPLICATIONS
+        if not large or not _mkl_is_slower(x, self.weight) or _is_transformed():
+            return super().forward(x)
+        out: Tensor = _ChannelsFirstProduct.apply(self.weight, x.flatten(0, 1))
+        return out.add_(self.bias[:, None])
+
+
+class _ChannelsFirstProduct(torch.autograd.Function):
+    """weight (D', D) times x (K, D), channels first: (D', K) of float32 by oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, x)
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(weight, x, None, "none", [], "")
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        (grad,), (weight, x) = grads, ctx.saved_tensors
+        needs_weight, needs_x = ctx.needs_input_grad
+        return (
+            _ChannelsFirstProduct.apply(grad, x.T) if needs_weight else None,
+            _ChannelsFirstProduct.apply(weight.T, grad.T).T if needs_x else None,
+        )
 
 
 class _OneDNNProduct(torch.autograd.Function):

@@ -18,6 +18,7 @@ from discrete_diffusion.models.transformer import (
     MLP,
     AdaLNFinal,
     AdaLNZeroBlock,
+    ChannelsFirstLinear,
     Facts,
     TimestepEmbedder,
     modulate,
@@ -46,7 +47,7 @@ class TriangleProducts(nn.Module):
         super().__init__()
         self.triangles, self.d_pair = tuple(triangles), d_pair
         width = len(self.triangles) * d_pair
-        self.factors = nn.Linear(d_pair, 4 * width)
+        self.factors = ChannelsFirstLinear(d_pair, 4 * width)
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, d_pair)
         self.gate = nn.Linear(d_pair, d_pair)
@@ -59,8 +60,8 @@ class TriangleProducts(nn.Module):
         n = round(z.shape[1] ** 0.5)
 
         # both factors of every direction by one product for all pairs, channels first
-        maps = torch.addmm(self.factors.bias[:, None], self.factors.weight, z.flatten(0, 1).T)
-        a, b = F.glu(maps, dim=0).unflatten(1, (len(z), n, n)).chunk(2)  # (W, B, N, N) each
+        factors = F.glu(self.factors(z), dim=0)
+        a, b = factors.unflatten(1, (len(z), n, n)).chunk(2)  # (W, B, N, N) each
         if real is not None:
             b = b * rearrange(real, "b k -> b k 1")
 

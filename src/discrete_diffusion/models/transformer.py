@@ -189,6 +189,13 @@ def zero_linear(in_features: int, out_features: int) -> nn.Linear:
     return zeroed(nn.Linear(in_features, out_features))
 
 
+class ChannelsFirstLinear(nn.Linear):
+    """Linear layer whose channels come first: x (B, L, D) -> (D', B L)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias[:, None], self.weight, x.flatten(0, 1).T)
+
+
 class AdaLNZeroBlock(nn.Module):
     """A pre-norm block steered by a conditioning vector c (B, cond_dim), adaLN-Zero of DiT
     (Peebles & Xie, arXiv 2212.09748).

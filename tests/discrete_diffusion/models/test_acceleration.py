@@ -12,7 +12,13 @@ from torch import nn
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models import acceleration
-from discrete_diffusion.models.acceleration import FastLinear, LeanMLP, recomputed, tuned
+from discrete_diffusion.models.acceleration import (
+    FastChannelsFirstLinear,
+    FastLinear,
+    LeanMLP,
+    recomputed,
+    tuned,
+)
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 from discrete_diffusion.models.registry import build_backbone, register_backbone
 from discrete_diffusion.models.transformer import MLP, AdaLNZeroBlock
@@ -103,6 +109,22 @@ def test_few_sequences_of_a_large_product_are_left_to_onednn(monkeypatch, shape,
 
 
 @HAS_ONEDNN
+def test_a_large_product_with_channels_first_is_onednns(monkeypatch):
+    torch.manual_seed(0)
+    layer, x = FastChannelsFirstLinear(64, 256), torch.randn(9, 57, 64)
+    owner = acceleration._ChannelsFirstProduct
+    found, products = compared(monkeypatch, layer, x, owner, "apply")
+    assert len(products) == 3  # its own, and one for each gradient
+    expected = nn.functional.linear(x, layer.weight, layer.bias).flatten(0, 1).T
+    torch.testing.assert_close(found[0], expected)
+    transformed = torch.func.grad(lambda x: layer(x).sum())(x)
+    torch.testing.assert_close(transformed, layer.weight.sum(dim=0).expand(x.shape))
+    layer(x[:8])  # small
+    layer.double()(x.double())
+    assert len(products) == 3
+
+
+@HAS_ONEDNN
 def test_a_product_of_onednn_has_its_gradients():
     """Of both orders, to float32's rounding of float64's."""
     torch.manual_seed(0)
@@ -112,10 +134,19 @@ def test_a_product_of_onednn_has_its_gradients():
         first = torch.autograd.grad(product(*given).pow(3).sum(), given, create_graph=True)
         return *first, *torch.autograd.grad(sum(g.square().sum() for g in first), given)
 
-    found = orders(acceleration._OneDNNProduct.apply, given)
-    exact = orders(nn.functional.linear, [x.detach().double().requires_grad_() for x in given])
-    for one, two in zip(found, exact, strict=True):
-        torch.testing.assert_close(one.double(), two, rtol=1e-4, atol=1e-3)
+    exact = [x.detach().double().requires_grad_() for x in given]
+    linear = nn.functional.linear
+    for product, reference, num in (
+        (acceleration._OneDNNProduct.apply, linear, 3),
+        (
+            lambda x, weight: acceleration._ChannelsFirstProduct.apply(weight, x[0]),
+            lambda x, weight: weight @ x[0].T,
+            2,
+        ),
+    ):
+        found, expected = orders(product, given[:num]), orders(reference, exact[:num])
+        for one, two in zip(found, expected, strict=True):
+            torch.testing.assert_close(one.double(), two, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(
