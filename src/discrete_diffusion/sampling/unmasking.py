@@ -91,8 +91,8 @@ class Unmasking(TokenSampler):
         super()._check_narrowing(algorithm)
         if self.reads_tokens:
             raise ValueError(
-                f"{self.name} in the order '{self.order}' compares tokens that are not sampled "
-                "yet, but each of them narrows what the others may be; use sampling=first-hitting"
+                f"{self.name} in the order '{self.order}' reads tokens before they are kept, "
+                "but each of them narrows what the others may be; use sampling=first-hitting"
             )
 
     def number(
