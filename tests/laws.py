@@ -173,8 +173,8 @@ def order_law(
     """Float64[K]: what drawing all MASKs and keeping the first few by score comes to.
 
     ``score``: one of ``SCORES``, or ``random``. ``number`` are kept, or with ``budget`` as many as
-    leave the sum of entropies less the largest of them within it, or with ``surprises`` as many as
-    expect no more surprises, up to the first. D must not depend on t.
+    leave the sum of entropies less the largest of them within it. With ``surprises`` as many are
+    kept as expect no more of them, through the first. D must not depend on t.
     """
     clean = {tuple(row): k for k, row in enumerate(world.x0.tolist())}
     start = tuple(torch.where(world.real, MASK, world.x0[0]).tolist())
@@ -218,7 +218,7 @@ def within(d: Tensor, order: list[int], budget: float) -> int:
 
 
 def up_to_a_surprise(d: Tensor, order: list[int], tokens: dict[int, int], surprises: float) -> int:
-    """How many are kept: one, and more while what is expected came and the next ones fit."""
+    """Number of tokens kept: at least one, until a surprise or until more are to be expected."""
     number, doubt = 1, 1 - float(d[order[0]].max())
     for last, place in itertools.pairwise(order):
         doubt += 1 - float(d[place].max())

@@ -61,7 +61,7 @@ class TriangleProducts(nn.Module):
 
         # both factors of every direction by one product for all pairs, channels first
         factors = F.glu(self.factors(z), dim=0)
-        a, b = factors.unflatten(1, (len(z), n, n)).chunk(2)  # (W, B, N, N) each
+        a, b = factors.unflatten(1, (z.shape[0], n, n)).chunk(2)  # (W, B, N, N) each
         if real is not None:
             b = b * rearrange(real, "b k -> b k 1")
 
@@ -69,7 +69,7 @@ class TriangleProducts(nn.Module):
         parts = zip(self.triangles, a.split(self.d_pair), b.split(self.d_pair), strict=True)
         sums = [(a if triangle == "outgoing" else a.mT) @ b for triangle, a, b in parts]
 
-        # channels last again: a matrix is transposed faster than a view of more axes
+        # channels last again
         together = torch.cat(sums).flatten(1).T.contiguous().unflatten(0, z.shape[:2])
         return self.out(self.norm(together)) * self.gate(z).sigmoid()
 

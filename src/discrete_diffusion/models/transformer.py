@@ -190,7 +190,7 @@ def zero_linear(in_features: int, out_features: int) -> nn.Linear:
 
 
 class ChannelsFirstLinear(nn.Linear):
-    """Linear layer whose channels come first: x (B, L, D) -> (D', B L)."""
+    """Linear layer that returns channels first, for all columns: x (B, L, D) -> (D', B L)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addmm(self.bias[:, None], self.weight, x.flatten(0, 1).T)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -58,8 +59,8 @@ ONE_PATH = tuple(name for name in SCORES if name not in (*READ_TOKENS, "random")
 
 ReadRows = Callable[[Any], Tensor]
 """log D by an index of rows, Float[n, V]; see ``TokenSampler._lazy_log_d0``."""
-EntropyAt = Callable[[Tensor], Tensor]
-"""Entropies of D before narrowing, nats, by position: Int[R, K] -> Float64[R, K], 0 if no MASK."""
+DoubtAt = Callable[[Tensor], Tensor]
+"""``Unmasking.doubt`` by position: Int[R, K] -> Float64[R, K], 0 if no MASK."""
 
 
 @dataclass(kw_only=True)
@@ -81,30 +82,32 @@ class Unmasking(TokenSampler):
     """Name of a score in ``SCORES``, or a list of all positions in the order of revealing."""
 
     group_by_group: bool = False
-
-    @property
-    def reads_tokens(self) -> bool:
-        """True if sampled tokens, not only the distributions, decide what a call reveals."""
-        return self.order in READ_TOKENS
+    ends_at_surprise: ClassVar[bool] = False
+    """True if a call keeps tokens through the first one that is not the most probable of D."""
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
-        if self.reads_tokens:
+        if self.order in READ_TOKENS:
             raise ValueError(
-                f"{self.name} in the order '{self.order}' reads tokens before they are kept, "
-                "but each of them narrows what the others may be; use sampling=first-hitting"
+                f"the order '{self.order}' compares tokens that are not sampled yet, but each of "
+                "them narrows what the others may be; use sampling=first-hitting"
             )
 
+    @abstractmethod
     def number(
-        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, doubt: DoubtAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         """Number of tokens to reveal, Int[R, 1], at least 1 for a sample with MASKs left.
 
-        ``entropy``: see ``EntropyAt``. ``here``: Bool[R, L], MASKs of the block. ``order``:
+        ``doubt``: see ``DoubtAt``. ``here``: Bool[R, L], MASKs of the block. ``order``:
         Int[R, L], positions by score, these MASKs first. ``num``: Int[R, 1], number of MASKs of the
         block at the start. ``steps``: number of calls requested, or None.
         """
-        raise NotImplementedError
+
+    def doubt(self, log_d0: Tensor) -> Tensor:
+        """What ``number`` reads of the network's log D Float[N, V]: here the entropy, nats, at this
+        temperature and ``top_p``, Float[N]."""
+        return entropy_of(self.adjusted(log_d0, None)[0])
 
     def score(
         self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
@@ -134,20 +137,21 @@ class Unmasking(TokenSampler):
             rows = waiting.any(dim=1).nonzero().squeeze(1)
             if rows.numel() == 0:
                 return
-            # D at their N MASKs, of which an order may read few
-            here = waiting[rows]
+            here = waiting[rows]  # their N MASKs, of which an order may read few
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
             read = self._lazy_log_d0(samples, rows, t, here)
             score, *sampled = self._scores(samples, rows, read, here)
             # reveal those that come first
-            entropy = partial(self._entropy_at, samples=samples, read=read, here=here)
-            chosen = self._choose(samples, score, entropy, here, num[rows])
+            doubt = partial(self._doubt_at, samples=samples, read=read, here=here)
+            chosen, rank = self._choose(samples, score, doubt, here, num[rows])
             picked = chosen[here].nonzero().squeeze(1)
             reveal = torch.zeros_like(waiting)
             reveal[rows] = chosen
             if sampled:
                 samples.write(reveal, *(each[picked] for each in sampled))
                 samples.is_nan[reveal] = score[picked].isnan()  # D at the tokens
+            elif self.ends_at_surprise:
+                self._sample_through_surprise(samples, rows, chosen, rank, read(picked))
             else:
                 self.sample_at(samples, reveal, read(picked))
             samples.record()
@@ -167,18 +171,20 @@ class Unmasking(TokenSampler):
             t = time_of_masked_share(samples.algorithm, masked, block.real)
             raw_d0 = self._log_d0_of_all(samples, here.any(dim=1), t).flatten(0, 1)  # (B L, V)
             log_d0, log_kept = self.adjusted(raw_d0, support)
-            wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
-            reads = self.reads_tokens
+            reads = self.order in READ_TOKENS or self.ends_at_surprise
             tokens = sample_categorical(log_d0, samples.generator) if reads else None
             score = self.score(log_d0, tokens, here, samples.generator)
             # reveal the MASKs that come first
-            entropy = partial(_entropy_of_all, log_d0=wide_d0, here=here)
-            chosen = self._choose(samples, score, entropy, here, num)
+            doubt = partial(_doubt_of_all, read=self.doubt, log_d0=raw_d0, here=here)
+            chosen, rank = self._choose(samples, score, doubt, here, num)
             if tokens is None:
                 self._sample_grid(samples, chosen, raw_d0.view(*here.shape, -1), counts)
             else:
+                if self.ends_at_surprise:
+                    surprise = (tokens != log_d0.argmax(dim=-1)).view_as(here)
+                    chosen = _through_surprise(chosen, surprise, rank)
                 samples.write_grid(chosen, tokens.view_as(here), log_kept.view_as(here))
-                samples.is_nan |= chosen & score.view_as(here).isnan()  # D at the tokens
+                samples.is_nan |= chosen & log_prob_at(tokens, log_d0).isnan().view_as(here)
             samples.record()
 
     def turns(self, samples: PartialSamples, block: Block) -> Iterator[Tensor | None]:
@@ -202,8 +208,8 @@ class Unmasking(TokenSampler):
         Returns scores Float[N]; if the order reads tokens, also tokens Int[N] sampled from D, and
         the log of the mass that narrowing kept, Float[N].
         """
-        num, generator, reads = int(here.sum()), samples.generator, self.reads_tokens
-        if not reads and (not isinstance(self.order, str) or self.order in _BLIND):
+        num, generator, reads = int(here.sum()), samples.generator, self.order in READ_TOKENS
+        if not isinstance(self.order, str) or self.order in _BLIND:
             return (self.score(torch.zeros(num, 1, device=here.device), None, here, generator),)
         support = narrowed_support(samples, rows, here)
         u = uniform_draws((num if reads else 0,), generator, here.device)
@@ -215,27 +221,68 @@ class Unmasking(TokenSampler):
             found.append((score,) if tokens is None else (score, tokens, log_kept))
         return tuple(map(torch.cat, zip(*found, strict=True)))
 
-    def _entropy_at(
+    def _sample_through_surprise(
+        self, samples: PartialSamples, rows: Tensor, chosen: Tensor, rank: Tensor, log_d0: Tensor
+    ) -> None:
+        """Sample the N positions ``chosen`` Bool[R, L] of ``rows``, and keep the tokens through the
+        first surprise by ``rank`` Int[R, L]; ``log_d0``: Float[N, V]."""
+        log_d0, log_kept = self.adjusted(log_d0, narrowed_support(samples, rows, chosen))
+        tokens = pick(log_d0, self.uniform(samples, chosen))
+        surprise = torch.zeros_like(chosen)
+        surprise[chosen] = tokens != log_d0.argmax(dim=-1)
+        kept = _through_surprise(chosen, surprise, rank)
+        where = torch.zeros_like(samples.free)
+        where[rows] = kept
+        kept = kept[chosen]  # Bool[N]
+        samples.write(where, tokens[kept], log_kept[kept])
+        samples.is_nan[where] = log_prob_at(tokens, log_d0)[kept].isnan()
+
+    def _doubt_at(
         self, place: Tensor, samples: PartialSamples, read: ReadRows, here: Tensor
     ) -> Tensor:
-        """``EntropyAt`` that reads no other position; arguments as for ``_scores``."""
+        """``DoubtAt`` that reads no other position; arguments as for ``_scores``."""
         masks, row = here.gather(1, place), (here.flatten().cumsum(dim=0) - 1).view_as(here)
         parts = row.gather(1, place)[masks].split(_rows_at_once(samples))
-        entropy = [entropy_of(self.adjusted(read(part), None)[0]) for part in parts]
-        return on_grid(torch.cat(entropy), masks, 0.0)
+        return on_grid(torch.cat([self.doubt(read(part)) for part in parts]), masks, 0.0)
 
     def _choose(
-        self, samples: PartialSamples, score: Tensor, entropy: EntropyAt, here: Tensor, num: Tensor
-    ) -> Tensor:
-        """Choose the MASKs to reveal next among ``here``, by scores Float[N or R L]: Bool[R, L]."""
+        self, samples: PartialSamples, score: Tensor, doubt: DoubtAt, here: Tensor, num: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Choose the MASKs to reveal next among ``here``, by scores Float[N or R L]: Bool[R, L];
+        and return the rank of every position by score, Int[R, L]."""
         order = on_grid(score, here, -torch.inf).argsort(dim=1, descending=True, stable=True)
-        number = self.number(entropy, here, order, num, samples.steps)
-        return (order.argsort(dim=1) < number) & here
+        number = self.number(doubt, here, order, num, samples.steps)
+        turn = torch.arange(order.shape[1], device=order.device).expand_as(order)
+        rank = torch.empty_like(order).scatter_(1, order, turn)
+        return (rank < number) & here, rank
 
 
-def _entropy_of_all(place: Tensor, log_d0: Tensor, here: Tensor) -> Tensor:
-    """``EntropyAt`` of log D Float[R L, V], with no shape that depends on ``here`` Bool[R, L]."""
-    return on_grid(entropy_of(log_d0), here, 0.0).gather(1, place)
+def _through_surprise(chosen: Tensor, surprise: Tensor, rank: Tensor) -> Tensor:
+    """Positions ``chosen`` through the first ``surprise`` among them by ``rank``; all [R, L]."""
+    first = rank.masked_fill(~(chosen & surprise), rank.shape[1]).amin(dim=1, keepdim=True)
+    return chosen & (rank <= first)
+
+
+def _doubt_of_all(
+    place: Tensor, read: Callable[[Tensor], Tensor], log_d0: Tensor, here: Tensor
+) -> Tensor:
+    """``DoubtAt`` of log D Float[R L, V], with no shape that depends on ``here`` Bool[R, L]."""
+    return on_grid(read(log_d0), here, 0.0).gather(1, place)
+
+
+def _longest_run(
+    doubt: DoubtAt, order: Tensor, spent: Callable[[Tensor], Tensor], budget: float
+) -> Tensor:
+    """Number of first positions of each ``order`` Int[R, L] within a budget, Int[R, 1].
+    ``spent``: of doubts Float64[R, K], what the runs from the first to each of them spend."""
+    length, doubts = order.shape[1], order[:, :0].double()
+    first = _FIRST if order.device.type == "cpu" else length
+    while True:
+        start = doubts.shape[1]
+        doubts = torch.cat([doubts, doubt(order[:, start : 2 * start + first])], dim=1)
+        beyond = spent(doubts) > budget  # NaN is not: all come at once
+        if doubts.shape[1] == length or bool(beyond[:, -1].all()):
+            return (~beyond).sum(dim=1, keepdim=True)
 
 
 def _rows_at_once(samples: PartialSamples) -> int:
@@ -301,7 +348,7 @@ class EvenUnmasking(Unmasking):
         yield from tokens_by_call(num, number_of_calls(self.tokens_per_call, samples.steps, num))
 
     def number(
-        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, doubt: DoubtAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
         # tokens up to the end of this call, less those revealed before
         calls = number_of_calls(self.tokens_per_call, steps, num)
@@ -395,19 +442,10 @@ class EntropyBounded(Unmasking):
         return self.entropy_budget > 0 and num > 1  # budget 0 joins tokens that are certain
 
     def number(
-        self, entropy: EntropyAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
+        self, doubt: DoubtAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        # entropies of the positions, first to last, until no sample takes more
-        length, nats = order.shape[1], order[:, :0].double()
-        first = _FIRST if order.device.type == "cpu" else length
-        while True:
-            start = nats.shape[1]
-            nats = torch.cat([nats, entropy(order[:, start : 2 * start + first])], dim=1)
-            lost = nats.cumsum(dim=1) - nats.cummax(dim=1).values
-            # a sum of float32 entropies is rounded; NaN is not beyond: all come at once
-            beyond = lost > self.entropy_budget + 1e-6
-            if nats.shape[1] == length or bool(beyond[:, -1].all()):
-                return (~beyond).sum(dim=1, keepdim=True)
+        lost = lambda nats: nats.cumsum(dim=1) - nats.cummax(dim=1).values  # noqa: E731
+        return _longest_run(doubt, order, lost, self.entropy_budget + 1e-6)  # of rounded sums
 
 
 @dataclass(kw_only=True)
@@ -415,27 +453,27 @@ class FirstSurprise(Unmasking):
     """Unmasking in random order, in which every call ends with its first surprise.
 
     A surprise is a token that is not the most probable one of D. A call samples the positions 1..k
-    of a random order independently, k the largest number, at least 1, with
+    of a random order independently. k is the largest number, and at least 1, for which
 
-        (1 - max D_1) + ... + (1 - max D_k) <= surprises,    the number of surprises to expect,
+        (1 - max D_1) + ... + (1 - max D_k) <= surprises,    the number to expect at temperature 1.
 
-    and keeps the tokens up to the first surprise. Later ones are sampled again, given that one. So
-    few calls fill data whose tokens are mostly as expected: most pairs of a sparse graph have no
-    edge. Whether a token is kept depends on tokens before it alone. What is lost is what tokens as
-    expected tell about each other in a call. (Autoregressive networks can also verify expected
-    tokens, all in one call: predictive sampling, Wiggers and Hoogeboom, ICML 2020.)
+    The tokens through the first surprise are kept; later ones are sampled anew, given that one. The
+    tokens before it alone decide whether a token is kept, so kept tokens follow D. The only error:
+    expected tokens of a call are sampled independently. Few surprises take few calls.
 
-    If D is exact and ``surprises`` below 1, what must come comes, such as the edge that joins the
-    last two parts of a tree: no call samples all places that are left for it. With 0 a call reveals
-    one token, and certain ones, which is exact if D is exact.
+    If D is exact and ``surprises`` below 1, the most probable tokens of a call are possible
+    together, and all samples of uniform random trees are trees. Other data may break: a surprise
+    can contradict expected tokens of its call. With 0 a call reveals one uncertain token, or
+    several certain ones, and is exact if D is exact.
 
-    Raises ``ValueError`` for a negative number, or if ``steps`` is given.
+    The counterpart of autoregressive networks is predictive sampling (Wiggers and Hoogeboom, ICML
+    2020). Raises ``ValueError`` for negative ``surprises``, or if ``steps`` is given.
     """
 
     name = "first-surprise"
     order = "random"
     exactness = Exactness.ANY_ORDER
-    reads_tokens = True
+    ends_at_surprise = True
     takes_no_steps = (
         "first-surprise sampling chooses its own number of calls; leave steps unset and set "
         "sampling.surprises"
@@ -443,26 +481,20 @@ class FirstSurprise(Unmasking):
 
     surprises: NotNegative = 0.5
 
+    def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
+        raise ValueError(
+            "first-surprise samples tokens before it decides which to keep, but a narrowing "
+            "depends on the kept ones; use sampling=first-hitting"
+        )
+
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         return self.surprises > 0 and num > 1
 
-    def score(
-        self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        """1 - max D, plus 1 at a surprise; see ``Unmasking.score``."""
-        most, expected = log_d0.max(dim=-1)
-        return 1 - most.exp() + (tokens != expected)
+    def doubt(self, log_d0: Tensor) -> Tensor:
+        """Probability of a surprise, 1 - max D, Float[N]; see ``Unmasking.doubt``."""
+        return 1 - log_d0.amax(dim=-1).exp()
 
-    def _choose(
-        self, samples: PartialSamples, score: Tensor, entropy: EntropyAt, here: Tensor, num: Tensor
+    def number(
+        self, doubt: DoubtAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        # a random order of the MASKs
-        u = uniform_draws(tuple(here.shape), samples.generator, here.device)
-        order = u.masked_fill(~here, torch.inf).argsort(dim=1)
-        doubt = on_grid(score, here, torch.inf).gather(1, order)
-        # up to the first surprise and to the number to expect, but one at least
-        surprise = (doubt >= 1).double()
-        beyond = surprise.cumsum(dim=1) > surprise
-        beyond |= (doubt - surprise).cumsum(dim=1) > self.surprises + 1e-6
-        beyond[:, 0] = False
-        return torch.zeros_like(here).scatter(1, order, ~beyond) & here
+        return _longest_run(doubt, order, partial(torch.cumsum, dim=1), self.surprises).clamp(min=1)

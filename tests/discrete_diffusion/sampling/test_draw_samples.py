@@ -17,6 +17,7 @@ from discrete_diffusion.sampling import (
     Confidence,
     EntropyBounded,
     FirstHitting,
+    FirstSurprise,
     sample_in_batches,
 )
 from discrete_diffusion.sampling.model import Model, rows_at_once
@@ -156,7 +157,7 @@ def test_no_rows_and_the_size_of_a_batch():
 
 @pytest.mark.parametrize("in_weights", [True, False])
 @pytest.mark.parametrize(
-    "sampler", [FirstHitting(), Ancestral(steps=3), EntropyBounded(), Confidence()]
+    "sampler", [FirstHitting(), Ancestral(steps=3), EntropyBounded(), FirstSurprise(), Confidence()]
 )
 def test_logits_that_are_nan_are_told_with_what_to_do(sampler, in_weights):
     algorithm = mdlm()

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.models.acceleration import tuned
 from discrete_diffusion.models.bd_denoiser_pair import TRIANGLES, BDDenoiserPair, TriangleProducts
 
 VOCAB = RPLAN_VOCAB_CONFIG
@@ -55,6 +56,16 @@ def test_samples_of_a_batch_are_those_alone(randomise, n, num, with_pad):
     )
     for ours, theirs in zip(of_all, of_each, strict=True):
         torch.testing.assert_close(ours, torch.zeros_like(ours) if theirs is None else theirs)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_exported_products_take_any_batch(randomise, strict):
+    module = tuned(randomise(TriangleProducts(16))).eval()
+    sizes = {"z": {0: torch.export.Dim("batch", min=2)}, "real": None}
+    z = torch.randn(3, 49, 16)
+    exported = torch.export.export(module, (z, None), dynamic_shapes=sizes, strict=strict)
+    z = torch.randn(70, 49, 16)
+    torch.testing.assert_close(exported.module()(z, None), module(z))
 
 
 def random_graphs(vocab: VocabConfig, num: int) -> tuple[torch.Tensor, torch.Tensor]:
