@@ -253,6 +253,14 @@ def test_numbers_of_other_data_come_from_the_results():
 
 
 def test_numbers_of_trees_in_few_calls_come_from_the_results():
+    of_worlds = [
+        row
+        for world in ("trees", "order 1")
+        for row in results_of("sampler_distances")["worlds"][world]["rows"]
+        if row["name"] == "first-surprise" and not row["refused"]
+    ]
+    trees, letters = (f"{row['calls']:.0f}" for row in of_worlds)
+    assert max(of_worlds[0]["distances"]["being a tree"]) < 1e-3  # as exact draws
     found = results_of("few_calls_trees")
     rows = {
         (row["sampler"], row.get("surprises", row["network_calls_per_sample"])): row
@@ -273,6 +281,8 @@ def test_numbers_of_trees_in_few_calls_come_from_the_results():
         f"One token a call makes {shown(one_each)}, at {cheaper[0]:.0f} times the CPU-seconds.",
         f"`surprises=0.9` makes {shown(fewest)} at 1/{cheaper[1]:.0f} of them, "
         f"`planned` in 208 calls {shown(planned)}.",
+        f"`first-surprise` takes {trees}, and all its samples are trees.",
+        f"{letters} calls for 128 letters",
     ]
     assert_says("docs/samplers.md", quoted)
 
