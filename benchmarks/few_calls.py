@@ -213,6 +213,8 @@ def shown(row: Mapping[str, Any], key: str) -> str:
     """A number with its interval, or its standard error; nothing if it was not measured."""
     if row.get(key) is None:
         return ""
+    if key == "surprises":
+        return f"{row[key]:g}"
     if isinstance(row[key], int):
         return f"{row[key]:,}"
     scale, digits = (100, 1) if key in SHARES else (1, 2 if row[key] > 1 else 4)
