@@ -105,8 +105,8 @@ class Unmasking(TokenSampler):
         """
 
     def doubt(self, log_d0: Tensor) -> Tensor:
-        """What ``number`` reads of the network's log D Float[N, V]: here the entropy, nats, at this
-        temperature and ``top_p``, Float[N]."""
+        """Uncertainty of the network's log D Float[N, V] that ``number`` reads, Float[N]: here the
+        entropy, nats, at this temperature and ``top_p``."""
         return entropy_of(self.adjusted(log_d0, None)[0])
 
     def score(
@@ -175,7 +175,7 @@ class Unmasking(TokenSampler):
             tokens = sample_categorical(log_d0, samples.generator) if reads else None
             score = self.score(log_d0, tokens, here, samples.generator)
             # reveal the MASKs that come first
-            doubt = partial(_doubt_of_all, read=self.doubt, log_d0=raw_d0, here=here)
+            doubt = partial(self._doubt_of_all, log_d0=raw_d0, here=here)
             chosen, rank = self._choose(samples, score, doubt, here, num)
             if tokens is None:
                 self._sample_grid(samples, chosen, raw_d0.view(*here.shape, -1), counts)
@@ -245,6 +245,10 @@ class Unmasking(TokenSampler):
         parts = row.gather(1, place)[masks].split(_rows_at_once(samples))
         return on_grid(torch.cat([self.doubt(read(part)) for part in parts]), masks, 0.0)
 
+    def _doubt_of_all(self, place: Tensor, log_d0: Tensor, here: Tensor) -> Tensor:
+        """``DoubtAt`` of log D Float[R L, V], with no shape that depends on ``here`` Bool[R, L]."""
+        return on_grid(self.doubt(log_d0), here, 0.0).gather(1, place)
+
     def _choose(
         self, samples: PartialSamples, score: Tensor, doubt: DoubtAt, here: Tensor, num: Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -261,13 +265,6 @@ def _through_surprise(chosen: Tensor, surprise: Tensor, rank: Tensor) -> Tensor:
     """Positions ``chosen`` through the first ``surprise`` among them by ``rank``; all [R, L]."""
     first = rank.masked_fill(~(chosen & surprise), rank.shape[1]).amin(dim=1, keepdim=True)
     return chosen & (rank <= first)
-
-
-def _doubt_of_all(
-    place: Tensor, read: Callable[[Tensor], Tensor], log_d0: Tensor, here: Tensor
-) -> Tensor:
-    """``DoubtAt`` of log D Float[R L, V], with no shape that depends on ``here`` Bool[R, L]."""
-    return on_grid(read(log_d0), here, 0.0).gather(1, place)
 
 
 def _longest_run(
@@ -444,8 +441,8 @@ class EntropyBounded(Unmasking):
     def number(
         self, doubt: DoubtAt, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        lost = lambda nats: nats.cumsum(dim=1) - nats.cummax(dim=1).values  # noqa: E731
-        return _longest_run(doubt, order, lost, self.entropy_budget + 1e-6)  # of rounded sums
+        budget = self.entropy_budget + 1e-6  # a sum of float32 entropies is rounded
+        return _longest_run(doubt, order, lambda h: h.cumsum(1) - h.cummax(1).values, budget)
 
 
 @dataclass(kw_only=True)
